@@ -1,0 +1,93 @@
+"""A stage's run directory: what was asked, what came in, what was measured, what came out.
+
+    config.yaml      the resolved configuration of the stage
+    inputs.json      stage -> run directory that feeds this one
+    command.txt      the command of every attempt
+    environment.txt  versions, commit, machine
+    metrics.jsonl    the source of truth of every curve
+    manifest.json    written last, and only when the stage is whole
+
+The directory is found from the configuration (`recipes.stages`), so the same command finds the same
+directory again: that is what makes resuming work.
+"""
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from data_prep.atomic import JsonlLog, read_jsonl, write_json, write_text
+from data_prep.errors import UserError
+
+
+class RunDir:
+    """One stage's directory. `open` creates it or takes it up again; it never mixes two configurations."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def open(cls, path: Path, config: dict[str, Any], inputs: dict[str, Path]) -> "RunDir":
+        """Create the directory or resume it.
+
+        Raises:
+            UserError: the directory was made by another configuration; the message names the keys.
+        """
+        run = cls(path)
+        stored = path / "config.yaml"
+        if stored.exists():
+            differing = _differences(OmegaConf.to_container(OmegaConf.load(stored)), config)
+            if differing:
+                raise UserError(
+                    f"{path} was made by another configuration ({'; '.join(differing[:4])}). "
+                    "Give another run_dir=, or take that folder away."
+                )
+        path.mkdir(parents=True, exist_ok=True)
+        write_json(path / "inputs.json", {name: str(folder.resolve()) for name, folder in inputs.items()})
+        write_text(stored, OmegaConf.to_yaml(OmegaConf.create(config)))
+        return run
+
+    @property
+    def config(self) -> DictConfig:
+        config = OmegaConf.load(self.path / "config.yaml")
+        assert isinstance(config, DictConfig)
+        OmegaConf.set_struct(config, True)
+        return config
+
+    @property
+    def inputs(self) -> dict[str, "RunDir"]:
+        stored = json.loads((self.path / "inputs.json").read_text())
+        return {name: RunDir(Path(folder)) for name, folder in stored.items()}
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / "manifest.json").exists()
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return json.loads((self.path / "manifest.json").read_text())
+
+    def finish(self, manifest: dict[str, Any]) -> None:
+        """Mark the stage whole. `manifest` holds counts, hashes and the names of what was made."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        write_json(self.path / "manifest.json", {**manifest, "finished": now})
+
+    def metrics_log(self) -> JsonlLog:
+        return JsonlLog(self.path / "metrics.jsonl")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Every logged record; where a killed run repeated a step, the last record of the step counts."""
+        path = self.path / "metrics.jsonl"
+        records = list(read_jsonl(path)) if path.exists() else []
+        return list({record.get("step", -i - 1): record for i, record in enumerate(records)}.values())
+
+
+def _differences(stored: Any, wanted: Any, prefix: str = "") -> list[str]:
+    """`key: stored, now wanted` for every leaf that differs."""
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        keys = sorted({*stored, *wanted})
+        nested = (_differences(stored.get(k), wanted.get(k), f"{prefix}{k}.") for k in keys)
+        return [line for lines in nested for line in lines]
+    return [] if stored == wanted else [f"{prefix[:-1]} was {stored!r}, now {wanted!r}"]

@@ -1,0 +1,116 @@
+"""The stages of a recipe, what each depends on, and where each one's directory stands.
+
+A stage's directory is named by a hash of the parts of the configuration that it reads and of the
+stages before it. Changing how evaluation decodes therefore finds the same trained model again,
+while changing the SFT learning rate gives a new SFT, a new GRPO and new evaluations.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from data_prep.atomic import digest
+from data_prep.errors import UserError
+from recipes.run_dir import RunDir
+
+CHECKPOINT_STAGES = ("base", "sft", "grpo")
+
+# Top-level keys of the configuration that change what a stage makes.
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "prep": ("seed", "data", "teacher", "prompt"),
+    "base": ("seed", "model"),
+    "sft": ("seed", "model", "sft"),
+    "grpo": ("seed", "model", "reward", "grpo"),
+    "eval": ("model", "reward", "eval"),
+}
+# How fast or where a stage runs, not what it makes: kept out of the hash, so that a changed micro-batch
+# resumes the same run.
+NEUTRAL = {
+    "device", "eval_batch_size", "grpo_micro_batch_size", "gradient_checkpointing", "keep_checkpoints",
+    "rollout_memory", "save_every", "sft_micro_batch_size", "shard", "tensor_parallel",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the work: its name, its directory, its configuration and what feeds it."""
+
+    name: str
+    path: Path
+    config: dict[str, Any]
+    hash: str
+    inputs: dict[str, "Stage"]
+
+    def open(self) -> RunDir:
+        return RunDir.open(self.path, self.config, {name: stage.path for name, stage in self.inputs.items()})
+
+    @property
+    def finished(self) -> bool:
+        return RunDir(self.path).finished
+
+    def with_inputs(self) -> list["Stage"]:
+        """This stage after everything that it depends on, each once, in an order that can be run."""
+        ordered: dict[str, Stage] = {}
+        for stage in self.inputs.values():
+            ordered |= {s.hash: s for s in stage.with_inputs()}
+        return [*ordered.values(), self] if self.hash not in ordered else list(ordered.values())
+
+
+def plan(cfg: DictConfig, name: str) -> Stage:
+    """The stage `name` of the composed configuration `cfg` with all that it depends on.
+
+    Raises:
+        UserError: `eval.checkpoint` is neither a stage nor a folder.
+    """
+    inputs = {upstream: plan(cfg, upstream) for upstream in _upstream(cfg, name)}
+    resolved = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(resolved, dict)
+    config = {key: resolved[key] for key in ("recipe_name", "scale_name", "logger", "cluster")}
+    config |= {key: resolved[key] for key in SECTIONS[name]}
+    parts = {key: _without_neutral(resolved[key]) for key in SECTIONS[name]}
+    identity = digest([name, parts, {key: stage.hash for key, stage in inputs.items()}])[:10]
+    label = name
+    if name == "eval":
+        label = f"eval-{Path(cfg.eval.checkpoint).name}{'-blank' if cfg.eval.blank else ''}"
+    family = cfg.recipe_name if cfg.scale_name == "paper" else f"{cfg.recipe_name}-{cfg.scale_name}"
+    path = Path(cfg.runs_dir) / family / f"{label}-{identity}"
+    return Stage(name, path, config, identity, inputs)
+
+
+def _upstream(cfg: DictConfig, name: str) -> list[str]:
+    built = ["base"] if cfg.model.build is not None else []
+    if name == "base":
+        return ["prep"]
+    if name == "sft":
+        return ["prep", *built]
+    if name == "grpo":
+        return ["prep", "sft"]
+    if name == "eval":
+        checkpoint = cfg.eval.checkpoint
+        if checkpoint in CHECKPOINT_STAGES:
+            return ["prep", *([] if checkpoint == "base" and not built else [checkpoint])]
+        if not Path(checkpoint).is_dir():
+            raise UserError(
+                f"eval.checkpoint={checkpoint} is neither one of {', '.join(CHECKPOINT_STAGES)} "
+                "nor the folder of a checkpoint."
+            )
+        return ["prep"]
+    return []
+
+
+def _without_neutral(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_neutral(v) for k, v in value.items() if k not in NEUTRAL}
+    return value
+
+
+def checkpoint_path(run: RunDir, name: str) -> str:
+    """The folder (or hub id) of the model that stage `name` left, as `run`'s inputs or configuration tell.
+
+    `run` is the directory of a later stage; `name` is base, sft, grpo or a folder.
+    """
+    if name in run.inputs:
+        return str(run.inputs[name].path / "checkpoint")
+    return str(run.config.model.path) if name == "base" else name
