@@ -1,0 +1,125 @@
+"""The one prompt builder: SFT, GRPO and evaluation all turn a row into chat messages here.
+
+A message holds the pictures first, then one text: the instruction, what kind of view is shown, the
+question, its options. The instructions follow the rules of the paper (CVSBench 0.B.2) in words of
+our own; `prompt.file` takes a text file of yours in place of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from data_prep.atomic import digest
+from data_prep.errors import UserError
+from data_prep.rows import ImageRef, Row
+from rewards import RESPONSE_FORMATS
+
+EVIDENCE = (
+    "Answer one question about a place from a single view of it.",
+    "Every piece of evidence must come from the picture you are given; do not describe, assume or refer to"
+    " details of the view that is withheld.",
+    "Name concrete things that can be seen. Do not make anything up, and do not guess names of places,"
+    " shops or brands.",
+    "When something cannot be made out, say so in a few words and still settle on one option.",
+)
+STYLE = "Stay within 200 words. Before the answer tag, give neither an option letter nor the verdict. Plain text only."
+INSTRUCTIONS: dict[str, tuple[str, ...]] = {
+    "answer_only": ("Answer one question about a place from a single view of it.", "Reply with the answer alone."),
+    "think_answer": (*EVIDENCE, STYLE, "Reason inside <think> </think> first."),
+    "imagination_cot": (
+        *EVIDENCE,
+        STYLE,
+        "Picture how what you see would look from the other viewpoint, in these four steps, each under its own heading:",
+    ),
+    "structured_cot": (
+        *EVIDENCE,
+        STYLE,
+        "Write three sections, each under its own heading: the scene as far as the question needs it; one to three"
+        " decisive objects, each with a label, bbox: [x1, y1, x2, y2] in pixels and what is seen of it; how they lie"
+        " to each other and how that carries over to the other viewpoint, with what stays uncertain:",
+    ),
+}
+ANSWER_LINES = {
+    "choice": "Close with <answer> the letter of one option </answer>. Any other form counts as wrong.",
+    "yes_no": "Close with <answer> yes or no </answer>. Any other form counts as wrong.",
+    "number": "Close with <answer> one number, with its unit </answer>. Any other form counts as wrong.",
+    "box": "Close with <answer> [x_min, y_min, x_max, y_max] </answer>. Any other form counts as wrong.",
+}
+VIEWS = {
+    "street": "a street-level photo",
+    "panorama": "a street-level panorama",
+    "satellite": "a satellite image",
+    "composite": "a composite of several views",
+}
+
+
+@dataclass(frozen=True)
+class PromptSpec:
+    """Which response is asked for (`format`, a key of `rewards.RESPONSE_FORMATS`) and in which words."""
+
+    format: str
+    instruction: str
+
+    @property
+    def hash(self) -> str:
+        """Identifies the wording; stored with every set and every score."""
+        return digest([self.format, self.instruction, ANSWER_LINES, VIEWS])[:12]
+
+
+def load_prompt(config: DictConfig) -> PromptSpec:
+    """The prompt of `config` (the `prompt` section).
+
+    Raises:
+        UserError: unknown response format, or `prompt.file` cannot be read as UTF-8 text.
+    """
+    if config.format not in INSTRUCTIONS:
+        raise UserError(f"prompt.format={config.format} is unknown; take one of {', '.join(INSTRUCTIONS)}.")
+    if config.file is not None:
+        try:
+            return PromptSpec(config.format, Path(config.file).read_text(encoding="utf-8").strip())
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"prompt.file={config.file} cannot be read as text: {error}.") from error
+    return PromptSpec(config.format, default_instruction(config.format))
+
+
+def default_instruction(response_format: str) -> str:
+    """Our instruction for a response format, a sentence a line, then the headings it must use."""
+    return "\n".join([*INSTRUCTIONS[response_format], *RESPONSE_FORMATS[response_format].headings])
+
+
+def describe_images(images: Sequence[ImageRef]) -> str:
+    """One sentence on what is shown, for example "You see a satellite image."."""
+    roles = [VIEWS.get(image.role, f"a {image.role} image") for image in images]
+    if len(roles) == 1:
+        return f"You see {roles[0]}."
+    if len(set(roles)) == 1:
+        return f"You see {len(roles)} pictures of one place, each {roles[0]}."
+    return "You see, in this order, " + ", then ".join(roles) + "."
+
+
+def prompt_text(row: Row, prompt: PromptSpec) -> str:
+    """The text of the user message, without the pictures."""
+    lines = [prompt.instruction, ANSWER_LINES[row.answer_type], "", describe_images(row.images), row.question]
+    if row.options is not None:
+        lines += [f"{letter}) {text}" for letter, text in row.options.items()]
+    return "\n".join(lines)
+
+
+def build_messages(row: Row, prompt: PromptSpec) -> list[dict[str, Any]]:
+    """Chat messages of one row: pictures in the row's order, then the text; no answer."""
+    pictures = [{"type": "image"} for _ in row.images]
+    return [{"role": "user", "content": [*pictures, {"type": "text", "text": prompt_text(row, prompt)}]}]
+
+
+def placeholder_prompt(row: Row, prompt: PromptSpec) -> list[dict[str, str]]:
+    """The same messages in the form verl's dataset reads: one `<image>` a picture, then the text."""
+    return [{"role": "user", "content": "<image>" * len(row.images) + prompt_text(row, prompt)}]
+
+
+def fixed_sentences() -> list[str]:
+    """Every sentence that our prompts repeat word for word (a small tokenizer gives each a token)."""
+    lines = [line for key in INSTRUCTIONS for line in default_instruction(key).split("\n")]
+    return sorted({*lines, *ANSWER_LINES.values(), *(f"You see {view}." for view in VIEWS.values())})
