@@ -21,6 +21,13 @@ from omegaconf import DictConfig, OmegaConf
 from data_prep.atomic import JsonlLog, read_jsonl, write_json, write_text
 from data_prep.errors import UserError
 
+# How fast or where a stage runs, not what it makes: a run continues when these change.
+NEUTRAL = {
+    "allow_unreadable", "cluster", "device", "eval_batch_size", "gradient_checkpointing",
+    "grpo_micro_batch_size", "keep_checkpoints", "logger", "rollout_memory", "save_every",
+    "sft_micro_batch_size", "shard", "tensor_parallel",
+}  # fmt: skip
+
 
 class RunDir:
     """One stage's directory. `open` creates it or takes it up again; it never mixes two configurations."""
@@ -33,21 +40,31 @@ class RunDir:
         """Create the directory or resume it.
 
         Raises:
-            UserError: the directory was made by another configuration; the message names the keys.
+            UserError: as `check` does.
         """
         run = cls(path)
-        stored = path / "config.yaml"
+        run.check(config)
+        path.mkdir(parents=True, exist_ok=True)
+        write_text(path / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(config)))
+        write_json(path / "inputs.json", {name: str(folder.resolve()) for name, folder in inputs.items()})
+        return run
+
+    def check(self, config: dict[str, Any]) -> None:
+        """Refuse a directory that `config` may not continue; keys in `NEUTRAL` may differ.
+
+        Raises:
+            UserError: another configuration made it, and the message names the keys; or no run did.
+        """
+        stored = self.path / "config.yaml"
         if stored.exists():
             differing = _differences(OmegaConf.to_container(OmegaConf.load(stored)), config)
             if differing:
                 raise UserError(
-                    f"{path} was made by another configuration ({'; '.join(differing[:4])}). "
+                    f"{self.path} was made by another configuration ({'; '.join(differing[:4])}). "
                     "Give another run_dir=, or take that folder away."
                 )
-        path.mkdir(parents=True, exist_ok=True)
-        write_json(path / "inputs.json", {name: str(folder.resolve()) for name, folder in inputs.items()})
-        write_text(stored, OmegaConf.to_yaml(OmegaConf.create(config)))
-        return run
+        elif self.path.is_dir() and any(not entry.name.startswith(".") for entry in self.path.iterdir()):
+            raise UserError(f"{self.path} holds files but is no run directory. Give another run_dir=.")
 
     @property
     def config(self) -> DictConfig:
@@ -85,9 +102,9 @@ class RunDir:
 
 
 def _differences(stored: Any, wanted: Any, prefix: str = "") -> list[str]:
-    """`key: stored, now wanted` for every leaf that differs."""
+    """`key was stored, now wanted` for every leaf that differs."""
     if isinstance(stored, dict) and isinstance(wanted, dict):
-        keys = sorted({*stored, *wanted})
+        keys = sorted({*stored, *wanted} - NEUTRAL)
         nested = (_differences(stored.get(k), wanted.get(k), f"{prefix}{k}.") for k in keys)
         return [line for lines in nested for line in lines]
     return [] if stored == wanted else [f"{prefix[:-1]} was {stored!r}, now {wanted!r}"]

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_prep.atomic import digest
 from data_prep.errors import UserError
-from recipes.run_dir import RunDir
+from recipes.run_dir import NEUTRAL, RunDir
 
 CHECKPOINT_STAGES = ("base", "sft", "grpo")
 
@@ -25,13 +25,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "grpo": ("seed", "model", "reward", "grpo"),
     "eval": ("model", "reward", "eval"),
 }
-# How fast or where a stage runs, not what it makes: kept out of the hash, so that a changed micro-batch
-# resumes the same run.
-NEUTRAL = {
-    "device", "eval_batch_size", "grpo_micro_batch_size", "gradient_checkpointing", "keep_checkpoints",
-    "rollout_memory", "save_every", "sft_micro_batch_size", "shard", "tensor_parallel",
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Stage:
