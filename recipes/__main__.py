@@ -4,7 +4,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from data_prep.errors import UserError
+from data_prep.errors import UserError, full_disk
 from recipes.run_dir import RunDir
 
 MODULES = {
@@ -17,13 +17,22 @@ MODULES = {
 
 
 def main() -> int:
+    if len(sys.argv) != 3 or sys.argv[1] not in MODULES:
+        print(f"usage: python -m recipes {{{','.join(MODULES)}}} RUN_DIR", file=sys.stderr)
+        return 2
     stage, folder = sys.argv[1:]
     try:
         importlib.import_module(MODULES[stage]).run(RunDir(Path(folder)))
     except UserError as error:
-        print(f"{stage}: {error}", file=sys.stderr)
-        return 2
-    return 0
+        message = str(error)
+    except Exception as error:
+        message = full_disk(error)
+        if message is None:
+            raise
+    else:
+        return 0
+    print(f"{stage}: {message}", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":
