@@ -1,0 +1,182 @@
+"""Run one stage on this machine: its command, its lock, its signals, and the record of every attempt."""
+
+import contextlib
+import ctypes
+import datetime
+import fcntl
+import os
+import platform
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from data_prep.atomic import write_text
+from data_prep.errors import UserError
+from launch.machine import PACKAGES, cores, git_commit, gpus, memory, version
+from recipes.stages import Stage
+
+LOCK_WAIT = 10.0  # seconds that an ended run's processes may take to let go of the directory
+PR_SET_PDEATHSIG = 1
+
+
+def used_gpus(config: dict[str, Any]) -> int:
+    """How many GPUs a stage of this configuration uses; 0 on the CPU."""
+    return config["cluster"]["gpus"] if config.get("model", {}).get("device") == "cuda" else 0
+
+
+def stage_command(stage: Stage) -> list[str]:
+    """The command of a stage. SFT on several GPUs runs under accelerate; every other one is one process."""
+    module = ["recipes", stage.name, str(stage.path)]
+    count = used_gpus(stage.config)
+    if stage.name != "sft" or count < 2:
+        return [sys.executable, "-m", *module]
+    flags = [
+        "--num_processes",
+        str(count),
+        "--num_machines",
+        "1",
+        "--dynamo_backend",
+        "no",
+        *_sharding(stage.config),
+    ]
+    return [sys.executable, "-m", "accelerate.commands.launch", *flags, "--module", *module]
+
+
+def _sharding(config: dict[str, Any]) -> list[str]:
+    sft, model = config["sft"], config["model"]
+    precision = {"bfloat16": "bf16", "float16": "fp16"}.get(model["dtype"], "no")
+    flags = ["--mixed_precision", precision]
+    if sft["shard"] in ("zero2", "zero3"):
+        share = sft["batch_size"] // used_gpus(config)
+        accumulation = share // min(model["sft_micro_batch_size"], share)
+        return [
+            *flags, "--use_deepspeed", "--zero_stage", sft["shard"][-1],
+            "--gradient_accumulation_steps", str(accumulation),
+            "--gradient_clipping", str(sft["max_grad_norm"]),
+            "--zero3_init_flag", "false", "--zero3_save_16bit_model", "true",
+        ]  # fmt: skip
+    if sft["shard"] == "fsdp":
+        return [
+            *flags, "--use_fsdp", "--fsdp_version", "2", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP",
+            "--fsdp_reshard_after_forward", "true", "--fsdp_state_dict_type", "FULL_STATE_DICT",
+            "--fsdp_cpu_ram_efficient_loading", "true",
+        ]  # fmt: skip
+    return [*flags, "--multi_gpu"]
+
+
+def stage_environment(stage: Stage) -> dict[str, str]:
+    """What is set for a stage: no more GPUs in sight than asked for, or one process would spread over all."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    devices = visible.split(",") if visible else [str(number) for number in range(len(gpus()))]
+    count = used_gpus(stage.config)
+    return {"CUDA_VISIBLE_DEVICES": ",".join(devices[:count])} if 0 < count < len(devices) else {}
+
+
+def run_stage(stage: Stage, asked: str) -> int:
+    """Run `stage` in its directory and return its exit status; 0 at once when it is finished already.
+
+    `asked` is the user's command line, kept in command.txt. A status of 128 + n means that signal n ended it.
+
+    Raises:
+        UserError: another launch holds the directory, or another configuration made it.
+    """
+    with _locked(stage.path) as lock:
+        if stage.finished:
+            return 0
+        run = stage.open()
+        command = stage_command(stage)
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        with open(run.path / "command.txt", "a", encoding="utf-8") as out:
+            out.write(f"# {now}\n{asked}\n{shlex.join(command)}\n")
+        write_text(run.path / "environment.txt", environment_text())
+        return _wait(
+            subprocess.Popen(
+                command,
+                env={**os.environ, **stage_environment(stage)},
+                start_new_session=True,
+                pass_fds=[lock],
+                preexec_fn=_end_with_parent,
+            )
+        )
+
+
+def environment_text() -> str:
+    """Versions, commit and machine. Environment variables are left out: they may hold secrets."""
+    lines = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "commit": git_commit() or "not a checkout",
+        "cores": cores(),
+        "memory": f"{memory():.0f} GiB",
+        "gpus": ", ".join(f"{gpu.name} {gpu.memory:.0f} GiB" for gpu in gpus()) or "none",
+        **{package: found for package in PACKAGES if (found := version(package))},
+    }
+    return "".join(f"{name}: {value}\n" for name, value in lines.items())
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """Hold `folder`'s lock. The stage inherits it, so the lock lives as long as launch or stage does, and
+    dies with them: a file left behind by a dead process holds nobody up."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "a+", encoding="utf-8") as lock:
+        deadline = time.monotonic() + LOCK_WAIT
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    lock.seek(0)
+                    raise UserError(
+                        f"{folder} is in use by {lock.read().strip() or 'another launch'}. "
+                        "Wait until it ends, or stop it."
+                    ) from None
+                time.sleep(0.2)
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        lock.flush()
+        yield lock.fileno()
+
+
+def _end_with_parent() -> None:
+    # Without this a stage would train on, unseen, after `kill -9` of launch.
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _wait(process: "subprocess.Popen[bytes]") -> int:
+    """Wait for the stage. Ctrl-C and SIGTERM go on to its whole process group; a second one kills it."""
+    received: list[int] = []
+
+    def forward(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        _signal_group(process.pid, number if len(received) == 1 else signal.SIGKILL)
+
+    previous = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        status = process.wait()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    if received or status:
+        _signal_group(process.pid, signal.SIGKILL)  # whatever a stage that failed left behind
+    if received:
+        return 128 + received[0]
+    return status if status >= 0 else 128 - status
+
+
+def _signal_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+def asked_command(arguments: Sequence[str]) -> str:
+    return shlex.join(["launch", *arguments])

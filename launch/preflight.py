@@ -1,0 +1,187 @@
+"""What would stop a run, found before anything starts: one sentence each, with the way out."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from data_prep.errors import UserError
+from launch.compose import leaf_keys
+from launch.local import used_gpus
+from launch.machine import GIB, existing_parent, free_disk, gpus, version
+from launch.values import batch_faults, faults
+from recipes.run_dir import RunDir
+from recipes.stages import SECTIONS, Stage
+
+VERL = "0.9.1"
+MODEL_STAGES = {"sft", "grpo", "eval"}
+UNSET = {
+    "data.root": "the folder that holds cvusa/ and fov/ of the downloaded CVSBench release",
+    "teacher.path": 'a JSON-lines file of {"id", "reasoning"}',
+}
+
+
+def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
+    """What stands in the way of `stages` on this machine; empty when they can start.
+
+    `config` is the composed configuration, `stages` those that are still to run.
+    """
+    names = {stage.name for stage in stages}
+    sections = (
+        {"logger", "cluster", *(section for name in names for section in SECTIONS[name])} if names else set()
+    )
+    found = [*_unset(config, sections), *faults(config, sections), *batch_faults(config, names)]
+    if "prep" in names:
+        found += [*_release(config), *_teacher(config)]
+    if "prompt" in sections and config.prompt.file is not None and not Path(config.prompt.file).is_file():
+        found.append(
+            f"prompt.file={config.prompt.file} does not exist: give the path of a text file, or null."
+        )
+    if names & MODEL_STAGES:
+        found += [*_model(config), *_devices(config)]
+    found += [*_software(config, names), *_directories(stages), *_disk(config, stages)]
+    return found
+
+
+def check(config: DictConfig, stages: Sequence[Stage]) -> None:
+    """Raises:
+    UserError: something stands in the way; all findings, one a line.
+    """
+    found = findings(config, stages)
+    if found:
+        lead = "" if len(found) == 1 else f"{len(found)} things stand in the way:\n  - "
+        raise UserError(lead + "\n  - ".join(found))
+
+
+def _unset(config: DictConfig, sections: set[str]) -> Iterator[str]:
+    for key in leaf_keys(config):
+        if key.split(".")[0] in sections and OmegaConf.is_missing(config, key):
+            what = UNSET.get(key, "a value")
+            yield f"{key} is not set: give {key}={what}; or add scale=tiny, which needs no data."
+
+
+def _release(config: DictConfig) -> Iterator[str]:
+    data = config.data
+    if data.synthetic is not None or OmegaConf.is_missing(data, "root"):
+        return
+    if data.root is None:
+        yield "data.root is null: give the folder of the release, or data=cvsbench_synthetic."
+        return
+    root = Path(data.root)
+    if not root.is_dir():
+        yield f"data.root={root} does not exist or is no folder: give the folder that holds cvusa/ and fov/."
+        return
+    missing = [subset for subset in data.subsets if not (root / subset).is_dir()]
+    if missing:
+        near = [p for p in (root.parent, *sorted(p for p in root.iterdir() if p.is_dir()))]
+        better = [p for p in near if all((p / subset).is_dir() for subset in data.subsets)]
+        way_out = (
+            f"did you mean data.root={better[0]}?"
+            if better
+            else "give the folder that holds cvusa/ and fov/, or name what there is with data.subsets=[...]."
+        )
+        lacking = " and ".join(f"{subset}/" for subset in missing)
+        yield f"data.root={root} is no CVSBench release, it lacks {lacking}: {way_out}"
+
+
+def _teacher(config: DictConfig) -> Iterator[str]:
+    teacher = config.teacher
+    if teacher.kind == "oracle" and config.data.synthetic is None:
+        yield "teacher=oracle knows only the synthetic release: take teacher=file teacher.path=FILE."
+    if (
+        teacher.kind == "file"
+        and not OmegaConf.is_missing(teacher, "path")
+        and not Path(teacher.path or "").is_file()
+    ):
+        yield f"teacher.path={teacher.path} does not exist: give {UNSET['teacher.path']}."
+
+
+def _model(config: DictConfig) -> Iterator[str]:
+    path = config.model.path
+    if config.model.build is not None:
+        return
+    if path is None:
+        yield "model.path is null: give a model's hub id or folder, or model=tiny_qwen3_vl."
+    elif str(path).startswith(("/", ".", "~")) and not Path(path).is_dir():
+        yield f"model.path={path} does not exist: give the folder of a checkpoint, or a hub id."
+
+
+def _devices(config: DictConfig) -> Iterator[str]:
+    wanted = used_gpus(OmegaConf.to_container(config))  # type: ignore[arg-type]
+    have = len(gpus())
+    if wanted and not have:
+        yield (
+            f"model.device=cuda, but this machine shows no NVIDIA GPU ({config.model.name} wants {wanted}): "
+            "run there, or add scale=tiny for the same recipe on a CPU."
+        )
+    elif wanted > have:
+        yield f"cluster.gpus={wanted}, but this machine shows {have}: set cluster.gpus={have}."
+
+
+def _software(config: DictConfig, names: set[str]) -> Iterator[str]:
+    cuda = config.model.device == "cuda"
+    if "grpo" in names and version("verl") != VERL:
+        have = version("verl")
+        yield (
+            f"GRPO needs verl {VERL}, and {f'{have} is' if have else 'none is'} installed: "
+            f"pip install {'verl[vllm]' if cuda else 'verl'}=={VERL}."
+        )
+    if "grpo" in names and cuda and gpus() and version("vllm") is None:
+        yield "GRPO on GPUs needs vllm: pip install 'spatial-recipes[gpu]'."
+    sharded = config.sft.shard in ("zero2", "zero3") and cuda and config.cluster.gpus > 1
+    if "sft" in names and sharded and gpus() and version("deepspeed") is None:
+        install = "pip install 'spatial-recipes[gpu]'"
+        yield f"sft.shard={config.sft.shard} needs deepspeed: {install}, or set sft.shard=fsdp."
+    if config.logger == "wandb" and version("wandb") is None:
+        yield "logger=wandb needs wandb: pip install 'spatial-recipes[wandb]', or set logger=none."
+
+
+def _directories(stages: Sequence[Stage]) -> Iterator[str]:
+    for stage in stages:
+        try:
+            RunDir(stage.path).check(stage.config)
+        except UserError as error:
+            yield str(error)
+    for parent in sorted({existing_parent(stage.path) for stage in stages}):
+        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+            yield f"{parent} cannot be written to: set runs_dir= to a folder of yours."
+
+
+def disk_need(config: DictConfig, stage: Stage) -> float:
+    """GiB that a stage writes at most, roughly.
+
+    A checkpoint to resume from holds weights of 2 (SFT) or 4 bytes (GRPO) and AdamW's state of 8 bytes a
+    trained parameter; one more than is kept stands on the disk while it is written.
+    """
+    weights = config.model.parameters
+    if stage.name == "prep":
+        if config.data.synthetic is not None:
+            return (config.data.synthetic.train_groups + config.data.synthetic.test_groups) * 50e3 / GIB
+        folders = [Path(config.data.root, subset) for subset in config.data.subsets]
+        pictures = (p.stat().st_size for folder in folders for p in folder.rglob("*") if p.is_file())
+        return sum(pictures) / GIB
+    if stage.name == "sft":
+        trained = 0 if config.sft.lora.rank else weights
+        return (3 * (2 * weights + 8 * trained) + 2 * weights) / GIB
+    if stage.name == "grpo":
+        trained = 0 if config.grpo.lora.rank else weights
+        return ((config.grpo.keep_checkpoints + 1) * (4 * weights + 8 * trained) + 2 * weights) / GIB
+    return (4 * weights if stage.name == "base" else 50e6) / GIB
+
+
+def _disk(config: DictConfig, stages: Sequence[Stage]) -> Iterator[str]:
+    root = None if OmegaConf.is_missing(config.data, "root") else config.data.root
+    countable = [
+        s for s in stages if s.name != "prep" or config.data.synthetic is not None or root is not None
+    ]
+    need = sum(disk_need(config, stage) for stage in countable)
+    if not stages or not (parent := existing_parent(stages[0].path)).is_dir():
+        return
+    free = free_disk(parent)
+    if free < need:
+        names = ", ".join(dict.fromkeys(stage.name for stage in stages))
+        yield (
+            f"{parent} has {free:.1f} GiB free, and {names} may write "
+            f"{need:.1f} GiB: free some, set runs_dir= to a larger disk, or lower grpo.keep_checkpoints."
+        )
