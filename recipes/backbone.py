@@ -40,7 +40,7 @@ def load_processor(path: str, model: DictConfig) -> Any:
     processor = AutoProcessor.from_pretrained(path)
     if not hasattr(processor, "image_processor"):
         raise UserError(f"{path} holds a tokenizer but no processor for pictures; save the processor there too.")
-    size = {**processor.image_processor.size, "longest_edge": model.max_image_tokens * PIXELS_PER_TOKEN[model.family]}
-    processor.image_processor.size = size
+    # "longest_edge" is the name of the budget in pixels of the whole picture, not of an edge.
+    processor.image_processor.size.longest_edge = model.max_image_tokens * PIXELS_PER_TOKEN[model.family]
     processor.tokenizer.padding_side = "left"
     return processor

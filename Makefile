@@ -1,0 +1,45 @@
+# Two commands do everything on a fresh machine: `make demo` runs the main job, `make test` the tests.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3,$(shell command -v $(p) 2>/dev/null)))
+VENV := .venv
+BIN := $(VENV)/bin
+CONSTRAINTS ?= constraints/cpu.txt
+EXTRAS ?= dev
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test test-fast lint bench clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml $(CONSTRAINTS)
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and none was found."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Try: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "installing python3-venv"; \
+	  apt-get update -qq && apt-get install -y -qq python3-venv; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
+	touch $@
+
+demo: $(READY)
+	$(BIN)/launch pipeline recipe=imagination_cot scale=tiny
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+test-fast: $(READY)
+	$(BIN)/python -m pytest -m "not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python -m bench.launch
+	$(BIN)/python -m bench.rewards
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache

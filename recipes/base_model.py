@@ -1,0 +1,164 @@
+"""The base model of the tiny scale: a small Qwen3-VL of the real classes, made here, with its tokenizer.
+
+No model hub is needed. The tokenizer is byte-level BPE trained on the prompts and reasoning of the
+training set, with one token for every sentence that our prompts repeat, so that a prompt of two hundred
+words costs a CPU about as much as one of twenty. Everything after this stage treats the folder like any
+other checkpoint.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import recipes.torch_setup  # noqa: F401  before transformers
+import torch
+from data_prep.atomic import read_jsonl
+from data_prep.prompts import fixed_sentences, load_prompt, prompt_text
+from data_prep.rows import Row
+from omegaconf import DictConfig
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    PreTrainedTokenizerFast,
+    Qwen2VLImageProcessor,
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
+    Qwen3VLProcessor,
+    Qwen3VLVideoProcessor,
+    set_seed,
+)
+
+from recipes.checkpoints import saving
+from recipes.run_dir import RunDir
+from rewards import RESPONSE_FORMATS
+
+END, PAD = "<|im_end|>", "<|endoftext|>"
+IMAGE, VIDEO, VISION_START, VISION_END = "<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"
+SPECIAL = [PAD, "<|im_start|>", END, VISION_START, VISION_END, IMAGE, VIDEO]
+# Qwen's turn markers; pictures become their placeholder, text parts are kept as they are.
+CHAT_TEMPLATE = (
+    "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' }}"
+    "{%- if m.content is string %}{{- m.content }}{%- else %}{%- for part in m.content %}"
+    "{%- if part.type == 'image' %}{{- '" + VISION_START + IMAGE + VISION_END + "' }}"
+    "{%- elif part.type == 'text' %}{{- part.text }}{%- endif %}{%- endfor %}{%- endif %}"
+    "{{- '" + END + "\\n' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
+)
+PATCH, MERGE = 16, 2
+
+
+def run(run: RunDir) -> None:
+    """Build the model into `checkpoint`; the texts come from the SFT rows of the prepared set."""
+    config = run.config
+    prep = run.inputs["prep"]
+    prompt = load_prompt(prep.config.prompt)
+    rows = [Row.from_json(record) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
+    texts = [f"{prompt_text(row, prompt)}\n{row.reasoning}" for row in rows[:2000]]
+    parameters = build(run.path / "checkpoint", config.model.build, texts, config.seed)
+    run.finish({"parameters": parameters, "texts": len(texts)})
+
+
+def build(folder: Path, size: DictConfig, texts: Iterable[str], seed: int) -> int:
+    """Write a randomly initialised model, its processor and tokenizer to `folder`; return its parameters.
+
+    `size` is the configuration's `model.build`. The same texts, size and seed give the same weights.
+    """
+    set_seed(seed)
+    processor = _processor(_tokenizer(texts, size.vocabulary))
+    model = _model(processor.tokenizer, size)
+    with saving(folder) as temporary:
+        model.save_pretrained(temporary)
+        processor.save_pretrained(temporary)
+    return model.num_parameters()
+
+
+def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    bpe.train_from_iterator(texts, trainer)
+    headings = [heading for style in RESPONSE_FORMATS.values() for heading in style.headings]
+    bpe.add_tokens([AddedToken(text, normalized=False) for text in sorted({*fixed_sentences(), *headings}) if text])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe, eos_token=END, pad_token=PAD, additional_special_tokens=SPECIAL,
+        chat_template=CHAT_TEMPLATE, model_max_length=4096,
+    )  # fmt: skip
+    for name, token in _vision_tokens().items():
+        setattr(tokenizer, name, token)
+    return tokenizer
+
+
+def _vision_tokens() -> dict[str, str]:
+    return {
+        "image_token": IMAGE,
+        "video_token": VIDEO,
+        "vision_start_token": VISION_START,
+        "vision_end_token": VISION_END,
+    }
+
+
+def _processor(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLProcessor:
+    patches: dict[str, Any] = {"patch_size": PATCH, "merge_size": MERGE, "temporal_patch_size": 2}
+    half = [0.5] * 3
+    image = Qwen2VLImageProcessor(
+        **patches, size={"shortest_edge": 32 * 32, "longest_edge": 1024 * 32 * 32}, image_mean=half, image_std=half
+    )
+    video = Qwen3VLVideoProcessor(**patches)
+    return Qwen3VLProcessor(
+        image_processor=image, tokenizer=tokenizer, video_processor=video, chat_template=CHAT_TEMPLATE
+    )
+
+
+def _model(tokenizer: PreTrainedTokenizerFast, size: DictConfig) -> Qwen3VLForConditionalGeneration:
+    """Half a million parameters. The wide position embedding makes "where" visible from the first step:
+    a picture's content alone does not tell its place, and a tiny model takes long to find that out."""
+    head = size.hidden_size // size.heads
+    third = head // 6
+    ids = {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in _vision_tokens().items()}
+    config = Qwen3VLConfig(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": size.hidden_size,
+            "intermediate_size": 3 * size.hidden_size,
+            "num_hidden_layers": size.layers,
+            "num_attention_heads": size.heads,
+            "num_key_value_heads": max(1, size.heads // 2),
+            "head_dim": head,
+            "max_position_embeddings": 4096,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10000.0,
+                "mrope_section": [head // 2 - 2 * third, third, third],
+                "mrope_interleaved": True,
+            },
+            "pad_token_id": tokenizer.pad_token_id,
+            "eos_token_id": tokenizer.eos_token_id,
+            "bos_token_id": None,
+            "initializer_range": size.init_std,
+            "tie_word_embeddings": True,
+        },
+        vision_config={
+            "depth": size.vision_layers,
+            "hidden_size": size.hidden_size,
+            "intermediate_size": 2 * size.hidden_size,
+            "num_heads": 4,
+            "patch_size": PATCH,
+            "spatial_merge_size": MERGE,
+            "temporal_patch_size": 2,
+            "out_hidden_size": size.hidden_size,
+            "num_position_embeddings": 256,
+            "deepstack_visual_indexes": [size.vision_layers - 1],
+            "initializer_range": size.init_std,
+        },
+        tie_word_embeddings=True,
+        **{key: value for key, value in ids.items()},
+    )
+    model = Qwen3VLForConditionalGeneration(config)
+    torch.nn.init.normal_(model.model.visual.pos_embed.weight, std=size.position_std)
+    model.generation_config.eos_token_id = [tokenizer.eos_token_id, tokenizer.pad_token_id]
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    model.generation_config.bos_token_id = None
+    return model

@@ -1,0 +1,183 @@
+"""Supervised fine-tuning with TRL under accelerate: completion-only loss, full weights or LoRA.
+
+    python -m recipes sft RUN_DIR                              one process
+    accelerate launch ... -m recipes sft RUN_DIR               several GPUs (DeepSpeed ZeRO or FSDP)
+
+`launch sft` writes the run directory and picks the command. Left out on purpose: packing (it would mix
+scenes of one picture budget) and truncation (a prompt cut inside a picture is no prompt).
+"""
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import recipes.torch_setup  # noqa: F401  before transformers and trl
+from data_prep.atomic import JsonlLog, read_jsonl
+from data_prep.errors import UserError
+from data_prep.prompts import PromptSpec, build_messages, load_prompt
+from data_prep.rows import Row
+from datasets import Dataset, Features, Image, List, Value
+from omegaconf import DictConfig
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from trl import SFTConfig, SFTTrainer
+
+from recipes.backbone import attention, load_model, load_processor
+from recipes.checkpoints import saving, whole_checkpoints
+from recipes.progress import StepProgress
+from recipes.run_dir import RunDir
+from recipes.stages import checkpoint_path
+from recipes.tracking import metrics_log
+
+# Linear layers of the language model; a LoRA on the vision tower is ignored by rollout engines.
+LORA_TARGETS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+
+
+def run(run: RunDir) -> None:
+    """Train on the SFT half from the base model; continue from the last whole checkpoint if there is one."""
+    config = run.config
+    prep = run.inputs["prep"]
+    prompt = load_prompt(prep.config.prompt)
+    rows = [Row.from_json(record) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
+    if not rows:
+        raise UserError(f"{prep.path}/rows/sft.jsonl has no rows; look at {prep.path}/manifest.json.")
+    base = checkpoint_path(run, "base")
+    processor = load_processor(base, config.model)
+    trainer = SFTTrainer(
+        model=load_model(base, config.model),
+        args=training_arguments(config, run.path / "checkpoints"),
+        train_dataset=training_set(rows, prompt, prep.path / "images"),
+        processing_class=processor,
+        callbacks=[MetricsCallback(run)],
+        peft_config=lora(config.sft.lora),
+    )
+    trainer.train(resume_from_checkpoint=latest(run.path / "checkpoints"))
+    save(trainer, processor, run.path)
+    if trainer.is_world_process_zero():
+        run.finish({"rows": len(rows), "steps": trainer.state.global_step, "prompt": prompt.hash, "base": base})
+
+
+def training_set(rows: list[Row], prompt: PromptSpec, images: Path) -> Dataset:
+    """`prompt`, `completion` and `images` columns; pictures are decoded when a batch needs them."""
+    part = {"type": Value("string"), "text": Value("string")}
+    turn = {"role": Value("string"), "content": List(part)}
+    features = Features({"prompt": List(turn), "completion": List(turn), "images": List(Image())})
+    records = [
+        {
+            "prompt": [
+                {**message, "content": [{"type": p["type"], "text": p.get("text")} for p in message["content"]]}
+                for message in build_messages(row, prompt)
+            ],
+            "completion": [{"role": "assistant", "content": [{"type": "text", "text": row.reasoning}]}],
+            "images": [str(images / image.path) for image in row.images],
+        }
+        for row in rows
+    ]
+    return Dataset.from_list(records, features=features)
+
+
+def training_arguments(config: DictConfig, output: Path) -> SFTConfig:
+    """TRL's arguments from the `sft` and `model` sections; the batch size is kept whatever the GPUs."""
+    sft, model = config.sft, config.model
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    micro = min(model.sft_micro_batch_size, max(1, sft.batch_size // processes))
+    accumulation = math.ceil(sft.batch_size / (micro * processes))
+    if micro * processes * accumulation != sft.batch_size:
+        raise UserError(
+            f"sft.batch_size={sft.batch_size} is not {processes} processes times model.sft_micro_batch_size={micro} "
+            "times a whole number; change one of them."
+        )
+    return SFTConfig(
+        output_dir=str(output),
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=accumulation,
+        num_train_epochs=sft.epochs,
+        max_steps=sft.max_steps or -1,
+        learning_rate=sft.lr * model.lr_scale.sft,
+        lr_scheduler_type=sft.scheduler,
+        warmup_steps=sft.warmup_steps,
+        weight_decay=sft.weight_decay,
+        max_grad_norm=sft.max_grad_norm,
+        seed=config.seed,
+        bf16=model.dtype == "bfloat16",
+        use_cpu=model.device == "cpu",
+        gradient_checkpointing=model.gradient_checkpointing,
+        completion_only_loss=True,
+        max_length=None,
+        logging_steps=1,
+        save_steps=sft.save_every,
+        save_total_limit=2,
+        dataloader_num_workers=0 if model.device == "cpu" else 4,
+        ddp_find_unused_parameters=False,
+        report_to="none",
+        disable_tqdm=True,
+    )
+
+
+def lora(config: DictConfig) -> Any:
+    """The adapter's configuration, or None to train every weight."""
+    if config.rank == 0:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=config.rank,
+        lora_alpha=config.alpha,
+        lora_dropout=config.dropout,
+        target_modules=LORA_TARGETS,
+        task_type="CAUSAL_LM",
+    )
+
+
+def latest(folder: Path) -> str | None:
+    """The newest checkpoint that was written to its end (the trainer's state is written last)."""
+    whole = whole_checkpoints(folder, "checkpoint-*", "trainer_state.json")
+    return str(whole[-1]) if whole else None
+
+
+def save(trainer: SFTTrainer, processor: Any, folder: Path) -> None:
+    """Write `checkpoint`: merged weights as safetensors, with the processor. Every process takes part."""
+    adapter = hasattr(trainer.model, "merge_and_unload")
+    if adapter and trainer.is_world_process_zero():
+        with saving(folder / "adapter") as temporary:
+            trainer.model.save_pretrained(temporary)
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    if trainer.is_world_process_zero():
+        with saving(folder / "checkpoint") as temporary:
+            (model.merge_and_unload() if adapter else model).save_pretrained(
+                temporary, state_dict=None if adapter else trainer.accelerator.get_state_dict(trainer.model)
+            )
+            processor.save_pretrained(temporary)
+
+
+class MetricsCallback(TrainerCallback):
+    """Copies the trainer's log to metrics.jsonl and shows how far it is."""
+
+    def __init__(self, run: RunDir) -> None:
+        self.run = run
+        self.log: JsonlLog | None = None
+        self.progress: StepProgress | None = None
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        if state.is_world_process_zero:
+            self.log = metrics_log(self.run)
+            self.progress = StepProgress("SFT", state.max_steps, already=state.global_step).__enter__()
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any
+    ) -> None:
+        if self.log is None or self.progress is None or not logs or "loss" not in logs:
+            return
+        numbers = {key: float(value) for key, value in logs.items() if math.isfinite(float(value))}
+        numbers["lr"] = numbers.pop("learning_rate", 0.0)
+        self.log.append({"step": state.global_step, **numbers})
+        self.progress.update(state.global_step, f"loss {numbers.get('loss', math.nan):.3f}")
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        if self.progress is not None and self.log is not None:
+            self.progress.__exit__(None, None, None)
+            self.log.close()
