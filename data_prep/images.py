@@ -1,0 +1,268 @@
+"""Clean pictures: every file decoded once, upright, RGB, without metadata, in a store named by content.
+
+Trainers and rollout engines disagree on orientation tags and on transparent pixels, and crash on odd modes
+in the middle of a run. After this module there is one picture left to agree on.
+"""
+
+import hashlib
+import io
+import os
+import struct
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import connection, get_context, parent_process
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from data_prep.atomic import JsonlLog, read_jsonl
+from data_prep.errors import UserError
+
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF")
+MAX_FILE_BYTES = 256 * 2**20
+MAX_PIXELS = 64_000_000
+MIN_SIDE = 2
+MAX_ASPECT = 200  # Qwen's image processors refuse more
+PNG_LEVEL = 4
+
+# What Pillow's decoders raise on files that are cut, broken or hostile.
+_DECODE_ERRORS = (
+    OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, OverflowError, MemoryError,
+    struct.error, Image.DecompressionBombError, Image.DecompressionBombWarning,
+)  # fmt: skip
+_POOL_FROM = 200  # fewer pictures than this are cleaned sooner than workers start
+_CHUNK = 32
+_MAX_PROCESSES = 32
+
+
+class PictureError(ValueError):
+    """A picture that cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A clean picture of the store. `path` is relative to the store; `width` and `height` are pixels."""
+
+    path: str
+    sha256: str
+    width: int
+    height: int
+
+
+def clean(content: bytes) -> tuple[bytes, str, int, int]:
+    """Clean one encoded picture.
+
+    Orientation tags are applied, transparency is laid on white, 16-bit grey is scaled to 8 bits, colour
+    profiles are dropped (no model reads them), of several frames the first is taken. A clean JPEG or PNG
+    comes back byte for byte, everything else as PNG.
+
+    Returns:
+        encoded bytes, extension ("jpg" or "png"), width and height in pixels.
+
+    Raises:
+        PictureError: no picture, cut short, over `MAX_PIXELS`, or of a shape that no model takes.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            warnings.filterwarnings("ignore", category=UserWarning)
+            with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+                _check_size(*image.size)
+                image.load()
+                if image.mode == "RGB" and (extension := _clean_already(image, content)):
+                    return content, extension, *image.size
+                rgb = _to_rgb(ImageOps.exif_transpose(image))
+    except PictureError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise PictureError(f"too many pixels: {error}") from error
+    except _DECODE_ERRORS as error:
+        raise PictureError(f"cannot be decoded: {error}" if content else "the file is empty") from error
+    encoded = io.BytesIO()
+    rgb.save(encoded, format="PNG", compress_level=PNG_LEVEL)
+    return encoded.getvalue(), "png", *rgb.size
+
+
+def clean_all(
+    root: Path,
+    names: Sequence[str],
+    store: Path,
+    log: Path,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> dict[str, Picture | PictureError]:
+    """Clean the files `names` below `root` into `store`, with as many processes as there are cores.
+
+    What an earlier, interrupted call did (listed in `log`, JSON lines) is verified by hash and not done
+    again; failures are tried again. The same names give the same store and the same log, however often
+    interrupted.
+
+    Args:
+        names: distinct paths relative to `root`; the caller vouches that they stay inside it.
+        on_progress: called with the number of pictures done.
+
+    Returns:
+        for every name its picture, or the error that says why there is none.
+
+    Raises:
+        UserError: a worker process died.
+    """
+    for left in store.glob("*/.*.part"):
+        left.unlink()
+    known = {record["source"]: record for record in read_jsonl(log)} if log.exists() else {}
+    results: dict[str, Picture | PictureError] = {}
+    with JsonlLog(log) as done:
+        tasks = [(name, known.get(name)) for name in names]
+        for chunk in _in_order(partial(_clean_chunk, root, store), tasks):
+            done.append(*(r for r in chunk if "error" not in r and r != known.get(r["source"])))
+            results |= {record["source"]: _result(record) for record in chunk}
+            on_progress(len(results))
+    return results
+
+
+def _result(record: dict[str, Any]) -> Picture | PictureError:
+    if "error" in record:
+        return PictureError(record["error"])
+    return Picture(record["path"], record["sha256"], record["width"], record["height"])
+
+
+def _in_order(work: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> Iterator[list[Any]]:
+    """`work` of every chunk of tasks, in order, in worker processes where that pays."""
+    chunks = [tasks[start : start + _CHUNK] for start in range(0, len(tasks), _CHUNK)]
+    processes = min(len(os.sched_getaffinity(0)), len(chunks), _MAX_PROCESSES)
+    if processes < 2 or len(tasks) < _POOL_FROM:
+        yield from map(work, chunks)
+        return
+    # spawn: a forked copy of a process with threads may hang.
+    with ProcessPoolExecutor(processes, get_context("spawn"), _end_with_parent) as pool:
+        try:
+            yield from pool.map(work, chunks)
+        except BrokenProcessPool as error:
+            raise UserError(
+                "A process that decodes pictures was killed, most likely for want of memory. "
+                "Free some and give the same command: what is done is kept."
+            ) from error
+
+
+def _end_with_parent() -> None:
+    """Workers wait for work on a pipe that outlives a parent killed with -9; watch the parent instead."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def _clean_chunk(
+    root: Path, store: Path, tasks: list[tuple[str, dict[str, Any] | None]]
+) -> list[dict[str, Any]]:
+    return [_clean_file(root, store, name, known) for name, known in tasks]
+
+
+def _clean_file(root: Path, store: Path, name: str, known: dict[str, Any] | None) -> dict[str, Any]:
+    """The log's record of one file: its picture, or `error`."""
+    try:
+        content = _read(root / name)
+        source = hashlib.sha256(content).hexdigest()
+        if known and known["source_sha256"] == source and _stored(store / known["path"], known["sha256"]):
+            return known
+        encoded, extension, width, height = clean(content)
+    except PictureError as error:
+        return {"source": name, "error": str(error)}
+    sha256 = hashlib.sha256(encoded).hexdigest()
+    path = f"{sha256[:2]}/{sha256}.{extension}"
+    if not _stored(store / path, sha256):
+        _store(store / path, encoded)
+    stored = {"path": path, "sha256": sha256, "width": width, "height": height}
+    return {"source": name, "source_sha256": source, **stored}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise PictureError(f"the file is larger than {MAX_FILE_BYTES >> 20} MiB")
+        return path.read_bytes()
+    except OSError as error:
+        raise PictureError(f"cannot be read: {error.strerror}") from error
+
+
+def _stored(path: Path, sha256: str) -> bool:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() == sha256
+    except FileNotFoundError:
+        return False
+
+
+def _store(path: Path, content: bytes) -> None:
+    """Atomic for readers and for other workers; durability comes from checking the hash when resuming."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary.write_bytes(content)
+    temporary.replace(path)
+
+
+def _check_size(width: int, height: int) -> None:
+    if width * height > MAX_PIXELS:
+        raise PictureError(f"{width} x {height} pixels are more than the {MAX_PIXELS:,} allowed")
+    if min(width, height) < MIN_SIDE:
+        raise PictureError(f"{width} x {height} pixels are too few")
+    if max(width, height) > MAX_ASPECT * min(width, height):
+        raise PictureError(f"{width} x {height} pixels: one side is more than {MAX_ASPECT} times the other")
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    """An RGB copy without metadata."""
+    if image.mode == "F":
+        raise PictureError("floating-point pixels have no brightness that all readers agree on")
+    if image.mode.startswith("I"):
+        image = _to_eight_bits(image)
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    rgb = image.convert("RGB")
+    rgb.info.clear()
+    return rgb
+
+
+def _to_eight_bits(image: Image.Image) -> Image.Image:
+    """16-bit grey scaled so that white stays white; Pillow's own conversion cuts at 255 instead."""
+    if "transparency" in image.info:
+        raise PictureError("16-bit grey with a transparent value is not supported")
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65535:
+        raise PictureError("pixels are outside the 16-bit range")
+    return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+
+
+def _clean_already(image: Image.Image, content: bytes) -> str | None:
+    """The extension under which an RGB picture's own bytes may be stored; None where they hold more."""
+    if image.format == "JPEG":
+        plain = all(
+            (marker == "APP0" and len(data) == 14 and data.startswith(b"JFIF"))
+            or (marker == "APP14" and data.startswith(b"Adobe"))
+            for marker, data in image.applist
+        )
+        return "jpg" if plain and "comment" not in image.info and content.endswith(b"\xff\xd9") else None
+    if image.format == "PNG" and not image.has_transparency_data:
+        return "png" if _plain_png(content) else None
+    return None
+
+
+def _plain_png(content: bytes) -> bool:
+    """Whether a PNG is 8-bit RGB and holds no chunk beside its pixels, nor anything after them."""
+    position, chunks = 8, set()
+    while position + 12 <= len(content):
+        length = int.from_bytes(content[position : position + 4])
+        chunks.add(content[position + 4 : position + 8])
+        position += 12 + length
+    eight_bit_rgb = content[24:26] == b"\x08\x02"
+    return eight_bit_rgb and position == len(content) and chunks == {b"IHDR", b"IDAT", b"IEND"}

@@ -1,0 +1,29 @@
+"""What is set aside, and why: every row that does not reach a set is named, never skipped in silence."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["row", "picture", "reasoning", "leak"]
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """A row set aside.
+
+    - `id`: the row's id, or what is known of it (`cvsbench/fov/g2s/?`).
+    - `file`, `line`: where it stands; `file` is relative to the data root, `line` counts from 1.
+    - `reason`: one sentence for the person who mends it.
+    - `kind`: what was at fault: the row's own fields, a picture, its reasoning, or a scene of the test set.
+    - `group`, `category`: as in `Row` where they are known, else "".
+    """
+
+    id: str
+    file: str
+    line: int
+    reason: str
+    kind: Kind = "row"
+    group: str = ""
+    category: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.id, "file": self.file, "line": self.line, "reason": self.reason, "kind": self.kind}

@@ -1,0 +1,221 @@
+"""Prepare a release: read, check, clean the pictures, halve, attach reasoning, write the sets.
+
+    images/           clean pictures, named by content
+    images.jsonl      which file of the release each came from
+    rows/{sft,rl,test}.jsonl
+    rl.parquet        the RL half in verl's form
+    quarantine.jsonl  every question set aside, with file, line and reason
+    manifest.json     counts, hashes, and the proof that no scene is on two sides
+
+The release is read twice, once to choose and once to write, so no row is kept in memory. The pictures are the
+long part; what an interrupted run has cleaned is not cleaned again.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from data_prep.atomic import read_jsonl, replacing, sha256_file
+from data_prep.cvsbench import find_files, normalise_category, read_release
+from data_prep.data_root import DataRoot
+from data_prep.errors import UserError
+from data_prep.images import Picture, PictureError, clean_all
+from data_prep.prompts import load_prompt
+from data_prep.quarantine import Quarantined
+from data_prep.rows import ImageRef, Row
+from data_prep.selection import Selection, select
+from data_prep.sets import placeholder_fault, write_rl_parquet
+from data_prep.splits import half_of
+from data_prep.tally import Tally
+from data_prep.teachers import fault, read_reasoning, reasoning_path
+from recipes.progress import StepProgress
+from recipes.run_dir import RunDir
+
+SETS = ("sft", "rl", "test")
+
+
+def run(run: RunDir) -> None:
+    """Fill the run directory of the prep stage.
+
+    Raises:
+        UserError: the release or the teacher's file is incomplete or broken; pictures cannot be read and
+            `data.allow_unreadable` is not set; or a set would be empty.
+    """
+    config = run.config
+    root = DataRoot(_release(run.path, config.data))
+    prompt = load_prompt(config.prompt)
+    teacher = reasoning_path(config.teacher.kind, config.teacher.path, root.path, prompt.format)
+    reasoning = read_reasoning(teacher)
+    read = partial(read_release, root, config.data.subsets, config.data.tasks)
+    selection = select(
+        test=read("test"),
+        train=read("train"),
+        categories=_categories(config.data),
+        max_test_rows=config.data.max_test_rows,
+        max_train_groups=config.data.max_train_groups,
+        seed=config.seed,
+    )
+    pictures = _clean_pictures(run.path, root, selection.pictures)
+
+    def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
+        if isinstance(item, Row):
+            item = _shown(item, pictures)
+        if isinstance(item, Row) and half == "sft":
+            item = _taught(item, reasoning.get(item.id), prompt.format)
+        return item
+
+    tally = _write_rows(run.path, _chosen(read, selection, config.seed), finish)
+    _check(run.path, config.data, selection, tally)
+    rows = (Row.from_json(record) for record in read_jsonl(run.path / "rows/rl.jsonl"))
+    images = (run.path / "images").resolve()
+    write_rl_parquet(run.path / "rl.parquet", rows, tally.option_letters["rl"], images, prompt)
+    run.finish(_manifest(run.path, config, root, teacher, prompt.hash, len(pictures), tally))
+
+
+def _release(run: Path, data: DictConfig) -> Path:
+    """The folder of the release; a synthetic one is made first, whole or not at all."""
+    if data.synthetic is None:
+        return Path(data.root)
+    from data_prep.synthetic import write_release
+
+    release, unfinished = run / "release", run / "release.part"
+    if not release.exists():
+        shutil.rmtree(unfinished, ignore_errors=True)
+        write_release(
+            unfinished,
+            seed=data.synthetic.seed,
+            train_groups=data.synthetic.train_groups,
+            test_groups=data.synthetic.test_groups,
+        )
+        unfinished.replace(release)
+    return release
+
+
+def _categories(data: DictConfig) -> set[str] | None:
+    if data.categories is None:
+        return None
+    return {normalise_category(name, subset) for name in data.categories for subset in data.subsets}
+
+
+def _clean_pictures(run: Path, root: DataRoot, names: list[str]) -> dict[str, Picture | PictureError]:
+    with StepProgress("pictures", len(names)) as progress:
+        return clean_all(root.path, names, run / "images", run / "images.jsonl", progress.update)
+
+
+def _chosen(
+    read: Callable[[Any], Iterator[Row | Quarantined]], selection: Selection, seed: int
+) -> Iterator[tuple[str, Row | Quarantined]]:
+    """Every chosen question with the set it belongs to."""
+    for item in read("train"):
+        if not selection.takes_train(item):
+            continue
+        if isinstance(item, Row) and selection.leaks(item):
+            item = _aside(item, "its scene is also in the test files", "leak")
+        yield half_of(item.group, seed), item
+    for item in read("test"):
+        if selection.takes_test(item):
+            yield "test", item
+
+
+def _shown(row: Row, pictures: dict[str, Picture | PictureError]) -> Row | Quarantined:
+    """The row with its clean pictures."""
+    if words := placeholder_fault(row):
+        return _aside(row, words, "row")
+    clean = []
+    for image in row.images:
+        picture = pictures[image.path]
+        if isinstance(picture, PictureError):
+            return _aside(row, f"{image.path}: {picture}", "picture")
+        clean.append(ImageRef(picture.path, image.role, picture.sha256, picture.width, picture.height))
+    return replace(row, images=tuple(clean))
+
+
+def _taught(row: Row, text: str | None, response_format: str) -> Row | Quarantined:
+    taught = replace(row, reasoning=text)
+    wrong = fault(row, text, response_format) or placeholder_fault(taught)
+    return _aside(row, wrong, "reasoning") if wrong else taught
+
+
+def _aside(row: Row, reason: str, kind: Any) -> Quarantined:
+    return Quarantined(row.id, row.meta["file"], row.meta["line"], reason, kind, row.group, row.category)
+
+
+def _write_rows(
+    run: Path,
+    items: Iterator[tuple[str, Row | Quarantined]],
+    finish: Callable[[Row | Quarantined, str], Row | Quarantined],
+) -> Tally:
+    tally = Tally(SETS)
+    with ExitStack() as stack:
+
+        def writer(path: str) -> Callable[[dict[str, Any]], object]:
+            temporary = stack.enter_context(replacing(run / path))
+            file = stack.enter_context(open(temporary, "w", encoding="utf-8"))
+            return lambda record: file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+
+        rows = {name: writer(f"rows/{name}.jsonl") for name in SETS}
+        aside = writer("quarantine.jsonl")
+        for name, item in items:
+            outcome = finish(item, name)
+            if isinstance(outcome, Row):
+                rows[name](outcome.to_json())
+                tally.add(name, outcome)
+            else:
+                aside(outcome.to_json())
+                tally.set_aside(outcome)
+    return tally
+
+
+def _check(run: Path, data: DictConfig, selection: Selection, tally: Tally) -> None:
+    listed = f"Every one is listed in {run / 'quarantine.jsonl'}"
+    if tally.quarantined:
+        kinds = ", ".join(f"{count} by their {kind}" for kind, count in sorted(tally.quarantined.items()))
+        print(f"prep: {tally.quarantined.total()} questions set aside ({kinds}). {listed}.", flush=True)
+    if tally.quarantined["picture"] and not data.allow_unreadable:
+        raise UserError(
+            f"{tally.quarantined['picture']} questions have a picture that is missing or cannot be read. "
+            f"{listed}. Mend the release and give the same command, or leave them out with "
+            "data.allow_unreadable=true."
+        )
+    for name in SETS:
+        if not tally.rows[name]:
+            seen = ", ".join(selection.categories_seen) or "none"
+            raise UserError(
+                f"No question is left for the {name} set (data.categories={data.categories}; the release has "
+                f"{seen}; {tally.quarantined.total()} set aside). {listed}."
+            )
+
+
+def _manifest(
+    run: Path,
+    config: DictConfig,
+    root: DataRoot,
+    teacher: Path,
+    prompt_hash: str,
+    pictures: int,
+    tally: Tally,
+) -> dict[str, Any]:
+    sources = [
+        {**asdict(source), "sha256": sha256_file(root.path / source.path)}
+        for split in ("train", "test")
+        for source in find_files(root, config.data.subsets, config.data.tasks, split)
+    ]
+    made = [*(f"rows/{name}.jsonl" for name in SETS), "rl.parquet", "quarantine.jsonl", "images.jsonl"]
+    return {
+        "benchmark": config.data.benchmark,
+        "root": str(root.path),
+        "sources": sources,
+        "teacher": {"kind": config.teacher.kind, "path": str(teacher), "sha256": sha256_file(teacher)},
+        "prompt": {"format": config.prompt.format, "hash": prompt_hash},
+        "split": {"by": "image group", "seed": config.seed},
+        **tally.summary(),
+        "pictures": pictures,
+        "files": {name: sha256_file(run / name) for name in made},
+    }
