@@ -1,86 +1,50 @@
-"""Batch entry points for evaluation and data preparation: strict and flexible reading side by side."""
+"""Scoring for evaluation: the strict and the flexible reading side by side."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rewards.answer import Parsed
-from rewards.box import render_box
-from rewards.cvs_reward import compute_score, read_options
-from rewards.number import plain_number
-from rewards.question import MODES, read_question
+from rewards.cvs_reward import as_text, compute_score
+from rewards.options import RewardOptions
+from rewards.question import read_question
 
 
-def parse_answer(
-    text: str, answer_type: str = "choice", *, mode: str = "strict", **extra_info: Any
-) -> Parsed:
-    """Read the answer of a completion.
+def score_batch(rows: Iterable[Mapping[str, Any]], **options: Any) -> list[dict[str, Any]]:
+    """Score rows of {`solution_str`, `ground_truth`, `extra_info`}, in order.
 
-    Keyword arguments are those of `extra_info`: `options`, `unit`, `coordinates`, `image_size`, `resized_size`.
-    Raises ValueError for an unknown type, mode or unit; an unreadable text gives `value=None` and a `reason`.
+    Each result has the keys of `compute_score` (the strict reading), `accuracy_flexible` and
+    `parsed_flexible`. `options` are those of `RewardOptions`; ValueError or TypeError for a wrong one.
     """
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
-    return read_question({"answer_type": answer_type, **extra_info}).read(text, mode)
-
-
-def render_answer(value: Any, answer_type: str = "choice", **extra_info: Any) -> str:
-    """The answer block for a gold value: ``parse_answer(render_answer(v, t), t).value == v``.
-
-    Boxes are given in original pixels and written in the convention of `coordinates`. ValueError for a malformed value.
-    """
-    question = read_question({"answer_type": answer_type, **extra_info})
-    gold = question.read_gold(value)
-    if answer_type == "box":
-        content = render_box(gold, question.coordinates, question.image_size, question.resized_size)
-    elif answer_type == "number":
-        content = f"{plain_number(gold)} {question.unit}" if question.unit else plain_number(gold)
-    else:
-        content = gold
-    return f"<answer>{content}</answer>"
-
-
-def validate_gold(gold: Any, answer_type: str = "choice", **extra_info: Any) -> None:
-    """Raise ValueError when a gold, or what its row says about the question, could never be scored."""
-    question = read_question({"answer_type": answer_type, **extra_info})
-    question.read_gold(gold)
-    if answer_type == "box":
-        question.read_span("[0, 0, 1, 1]")
-
-
-def score_batch(rows: Iterable[Mapping[str, Any]], **kwargs: Any) -> list[dict[str, Any]]:
-    """Score rows of {"solution_str", "ground_truth", "extra_info"}; the same keyword arguments as `compute_score`.
-
-    Each result holds `compute_score`'s keys (the strict reading) and `accuracy_flexible`, `parsed_flexible`.
-    Raises ValueError for bad options.
-    """
-    options = read_options(kwargs)
-    results = []
-    for row in rows:
-        text, gold, extra_info = row["solution_str"], row["ground_truth"], row.get("extra_info")
-        result = compute_score(row.get("data_source"), text, gold, extra_info, **kwargs)
-        result["accuracy_flexible"], result["parsed_flexible"] = result["accuracy"], result["parsed"]
-        if not result["parsed"] and isinstance(text, str) and result["reason"] != "malformed_row":
-            question = read_question(extra_info)
-            loose = question.read(text, "flexible")
-            if loose.value is not None:
-                value = question.read_gold(gold)
-                result["parsed_flexible"] = loose.text
-                result["accuracy_flexible"] = question.score(
-                    loose.value, value, options.tolerance, options.iou_threshold
-                )
-        results.append(result)
-    return results
+    RewardOptions(**options)
+    return [_score_row(row, options) for row in rows]
 
 
 def summarise(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Means over `score_batch` results: strict and flexible accuracy, format, and the share each reading left unparsed."""
-    count = len(results)
-    means = {
-        key: sum(r[key] for r in results) / count if count else 0.0
-        for key in ("accuracy", "accuracy_flexible", "format")
+    """Means over the results of `score_batch`, all in [0, 1]; 0.0 for no results.
+
+    `unparsed` and `unparsed_flexible` are the shares of answers that could not be read, `malformed` the
+    share of rows that could not be scored.
+    """
+    columns = {
+        "accuracy": [r["accuracy"] for r in results],
+        "accuracy_flexible": [r["accuracy_flexible"] for r in results],
+        "format": [r["format"] for r in results],
+        "unparsed": [not r["parsed"] for r in results],
+        "unparsed_flexible": [not r["parsed_flexible"] for r in results],
+        "malformed": [r["reason"] == "malformed_row" for r in results],
     }
-    unparsed = {
-        name: sum(not r[key] for r in results) / count if count else 0.0
-        for name, key in (("unparsed", "parsed"), ("unparsed_flexible", "parsed_flexible"))
-    }
-    return {"count": float(count), **means, **unparsed}
+    return {name: sum(values) / max(len(values), 1) for name, values in columns.items()}
+
+
+def _score_row(row: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    extra_info = row.get("extra_info")
+    result = compute_score(None, row["solution_str"], row["ground_truth"], extra_info, **options)
+    flexible = {"accuracy_flexible": result["accuracy"], "parsed_flexible": result["parsed"]}
+    if not result["parsed"] and result["reason"] != "malformed_row":
+        question = read_question(extra_info)
+        parsed = question.read(as_text(row["solution_str"]), "flexible")
+        if parsed.value is not None:
+            chosen = RewardOptions(**options)
+            gold = question.read_gold(row["ground_truth"])
+            accuracy = question.score(parsed.value, gold, chosen.tolerance, chosen.iou_threshold)
+            flexible = {"accuracy_flexible": accuracy, "parsed_flexible": parsed.text}
+    return result | flexible

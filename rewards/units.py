@@ -1,5 +1,7 @@
 """Units a spatial question can ask for, and the factors between them."""
 
+import math
+
 UNITS: dict[str, tuple[str, float]] = {
     "m": ("length", 1.0),
     "cm": ("length", 0.01),
@@ -10,7 +12,7 @@ UNITS: dict[str, tuple[str, float]] = {
     "m2": ("area", 1.0),
     "cm2": ("area", 1e-4),
     "ft2": ("area", 0.3048**2),
-    "deg": ("angle", 0.017453292519943295),
+    "deg": ("angle", math.pi / 180),
     "rad": ("angle", 1.0),
     "s": ("time", 1.0),
     "min": ("time", 60.0),
@@ -18,46 +20,34 @@ UNITS: dict[str, tuple[str, float]] = {
 """Canonical name -> (dimension, size in the dimension's base unit: m, m2, rad, s)."""
 
 _NAMES = {
-    "m": ("meter", "meters", "metre", "metres"),
-    "cm": ("centimeter", "centimeters", "centimetre", "centimetres"),
-    "mm": ("millimeter", "millimeters", "millimetre", "millimetres"),
-    "km": ("kilometer", "kilometers", "kilometre", "kilometres", "kms"),
-    "ft": ("foot", "feet", "'"),
-    "in": ("inch", "inches", '"', "''"),
-    "deg": ("degs", "degree", "degrees", "°"),
-    "rad": ("rads", "radian", "radians"),
-    "s": ("sec", "secs", "second", "seconds"),
-    "min": ("mins", "minute", "minutes"),
+    "m": ("m", "meter", "meters", "metre", "metres"),
+    "cm": ("cm", "centimeter", "centimeters", "centimetre", "centimetres"),
+    "mm": ("mm", "millimeter", "millimeters", "millimetre", "millimetres"),
+    "km": ("km", "kilometer", "kilometers", "kilometre", "kilometres"),
+    "ft": ("ft", "foot", "feet", "'"),
+    "in": ("in", "inch", "inches", '"', "''"),
+    "deg": ("deg", "degree", "degrees", "°"),
+    "rad": ("rad", "radian", "radians"),
+    "s": ("s", "sec", "secs", "second", "seconds"),
+    "min": ("min", "mins", "minute", "minutes"),
 }
+_SQUARED = ("{}2", "{}^2", "square {}", "sq {}", "sq. {}", "sq{}", "{} squared")
 
 
 def _aliases() -> dict[str, str]:
-    table = {unit: unit for unit in UNITS}
-    for unit, names in _NAMES.items():
-        table.update(dict.fromkeys(names, unit))
-    for length, area in (("m", "m2"), ("cm", "cm2"), ("ft", "ft2")):
-        for name in (length, *_NAMES[length]):
-            forms = (
-                f"{name}2",
-                f"{name}^2",
-                f"{name} 2",
-                f"square {name}",
-                f"sq {name}",
-                f"sq. {name}",
-                f"{name} squared",
-            )
-            table.update(dict.fromkeys(forms, area))
-    table.update({"sqm": "m2", "sqft": "ft2", "sqcm": "cm2"})
+    table = {name: unit for unit, names in _NAMES.items() for name in names}
+    for length in ("m", "cm", "ft"):
+        forms = [form.format(name) for name in _NAMES[length] if name.isalpha() for form in _SQUARED]
+        table |= dict.fromkeys(forms, f"{length}2")
     return table
 
 
-ALIASES = _aliases()
-"""Spelling in lower case -> canonical unit."""
+_ALIASES = _aliases()
 
 
 def canonical_unit(name: str) -> str | None:
-    """The canonical unit for a spelling, or None when it names none: "Metres" -> "m", "sq. ft." -> "ft2"."""
-    return ALIASES.get(name.strip().casefold().rstrip("."))
+    """The canonical unit for a spelling in any case, or None: "Metres" -> "m", "sq. ft." -> "ft2"."""
+    return _ALIASES.get(name.strip().casefold().rstrip("."))
 
 
 def convert(value: float, source: str, target: str) -> float | None:
@@ -65,6 +55,4 @@ def convert(value: float, source: str, target: str) -> float | None:
     if source == target:
         return value
     (source_dimension, source_size), (target_dimension, target_size) = UNITS[source], UNITS[target]
-    if source_dimension != target_dimension:
-        return None
-    return value * source_size / target_size
+    return value * source_size / target_size if source_dimension == target_dimension else None
