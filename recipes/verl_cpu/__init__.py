@@ -1,0 +1,28 @@
+"""verl's trainer on a machine without an accelerator: a platform, a rollout engine and an agent loop.
+
+Loaded by verl itself in every one of its processes (`VERL_USE_EXTERNAL_MODULES=recipes.verl_cpu`). All
+of it goes through the registries and configuration keys that verl offers; where verl 0.9.1 offers none,
+the one function that is replaced says why. Trainer, losses, data, reward workers and checkpoints are
+verl's own.
+
+    platform.py      what verl asks of a device, answered for the CPU
+    position_ids.py  a batch in which every sequence has the same length
+    engine.py        transformers generation of a whole step as one batch, with a key-value cache
+    prompts.py       verl's rows to token ids, image features and positions, once a prompt
+    server.py        the Ray actor that holds the engine, and how weights reach it
+    agent_loop.py    verl's agent loop manager: a step in one call
+"""
+
+from importlib.metadata import version
+
+SUPPORTED_VERL = "0.9.1"
+
+if version("verl") != SUPPORTED_VERL:
+    raise ImportError(
+        f"recipes.verl_cpu is written for verl {SUPPORTED_VERL} and meets internals that other versions move; "
+        f"verl {version('verl')} is installed. Install verl=={SUPPORTED_VERL}, or train on GPUs."
+    )
+
+import recipes.torch_setup  # noqa: F401  before transformers
+import recipes.verl_compat  # noqa: F401  before what it patches is imported by name
+from recipes.verl_cpu import platform, position_ids, server  # noqa: F401  registers

@@ -1,0 +1,314 @@
+"""Our configuration in verl 0.9.1's words: the overrides, the environment and the command of a GRPO run.
+
+Nothing here imports verl or torch, so a dry run can print the exact command at once. A value has one home:
+verl's key for it is derived here, and `grpo.overrides` may not set it a second time.
+"""
+
+import os
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from data_prep.errors import UserError
+from recipes.verl_schema import check_user_overrides
+
+ACTOR, REF, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout", "model"))
+PACKAGES = Path(__file__).resolve().parent.parent
+FAMILIES = ("qwen3_vl", "qwen2_5_vl")
+
+# Keys of verl whose value belongs to a key of ours.
+OURS = {
+    "algorithm.adv_estimator": "the recipe (GRPO)",
+    "data.train_batch_size": "grpo.batch_size",
+    "data.max_prompt_length": "model.max_prompt_tokens",
+    "data.max_response_length": "model.max_response_tokens",
+    "data.seed": "seed",
+    f"{ACTOR}.optim.lr": "grpo.lr and model.lr_scale.grpo",
+    f"{ACTOR}.optim.lr_warmup_steps": "grpo.warmup_steps",
+    f"{ACTOR}.optim.clip_grad": "grpo.max_grad_norm",
+    f"{ACTOR}.ppo_mini_batch_size": "grpo.mini_batch_size",
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu": "model.grpo_micro_batch_size",
+    f"{ACTOR}.kl_loss_coef": "grpo.kl_coef",
+    f"{ACTOR}.kl_loss_type": "grpo.kl_type",
+    f"{MODEL}.enable_gradient_checkpointing": "model.gradient_checkpointing",
+    f"{MODEL}.lora_rank": "grpo.lora.rank",
+    f"{MODEL}.lora_alpha": "grpo.lora.alpha",
+    f"{ROLLOUT}.n": "grpo.group_size",
+    f"{ROLLOUT}.temperature": "grpo.temperature",
+    f"{ROLLOUT}.tensor_model_parallel_size": "grpo.tensor_parallel",
+    f"{ROLLOUT}.gpu_memory_utilization": "grpo.rollout_memory",
+    f"{ROLLOUT}.seed": "seed",
+    "trainer.n_gpus_per_node": "cluster.gpus",
+    "trainer.save_freq": "grpo.save_every",
+    "trainer.max_actor_ckpt_to_keep": "grpo.keep_checkpoints",
+    "trainer.total_training_steps": "grpo.max_steps and grpo.epochs",
+    "trainer.total_epochs": "grpo.epochs",
+    "trainer.logger": "logger",
+}
+# Keys that this stage itself relies on, with what relies on them.
+RELIED_ON = {
+    "data.train_files": "the prepared set is what the run directory says it trains on",
+    "data.val_files": "evaluation is a stage of its own",
+    "data.custom_cls": "the data set class is what proves that no row is lost",
+    "data.filter_overlong_prompts": "a prompt that is too long stops the run instead of vanishing",
+    "reward.custom_reward_function": "the reward is rewards/cvs_reward.py; set reward.* of our configuration",
+    "reward.reward_manager": "the reward manager keeps every answer with its row id",
+    f"{MODEL}.path": "training starts from the SFT checkpoint",
+    "trainer.answers_dir": "the answers are read from there",
+    "trainer.default_local_dir": "checkpoints are resumed from there",
+    "trainer.resume_mode": "the last whole checkpoint is found by this stage",
+    "trainer.resume_from_path": "the last whole checkpoint is found by this stage",
+    "trainer.test_freq": "evaluation is a stage of its own",
+    "trainer.val_before_train": "evaluation is a stage of its own",
+    "trainer.use_v1": "the older trainer writes other files",
+}
+
+
+def total_steps(config: DictConfig, rows: int) -> int:
+    """Steps of the whole run: `grpo.max_steps`, or as many whole batches as `grpo.epochs` hold.
+
+    Raises:
+        UserError: there are fewer rows than one batch.
+    """
+    in_epoch = rows // config.grpo.batch_size
+    if in_epoch == 0:
+        raise UserError(f"the RL set has {rows} rows, fewer than one batch (grpo.batch_size={config.grpo.batch_size}).")
+    return config.grpo.max_steps or in_epoch * config.grpo.epochs
+
+
+def overrides(config: DictConfig, prep: Path, start_checkpoint: str, out: Path, rows: int) -> list[str]:
+    """verl's overrides for a run on `prep`'s RL set of `rows` rows, from `start_checkpoint`, working in `out`.
+
+    Raises:
+        UserError: verl has no support for the model; `grpo.overrides` holds a key that verl ignores, does not
+            know, or that has a home in our configuration.
+    """
+    if config.model.family not in FAMILIES:
+        raise UserError(
+            f"verl 0.9.1 cannot train model.family={config.model.family}; it trains {' and '.join(FAMILIES)}. "
+            "This model can still be fine-tuned (launch sft) and evaluated (launch eval)."
+        )
+    cpu = config.model.device == "cpu"
+    groups = [
+        _algorithm(config),
+        _data(config, prep, rows),
+        _model(config, start_checkpoint),
+        _actor_and_reference(config),
+        _rollout(config),
+        _reward(config),
+        _trainer(config, out, total_steps(config, rows), rows),
+        _cpu(config) if cpu else _gpu(config),
+    ]
+    settings = {key: value for group in groups for key, value in group.items()}
+    generated = [f"{key}={render(value)}" for key, value in settings.items()]
+    users = check_user_overrides(list(config.grpo.overrides), OURS, RELIED_ON, generated)
+    return [*generated, *users]
+
+
+def _algorithm(config: DictConfig) -> dict[str, Any]:
+    """Group-normalised advantages; the divergence from the start model is in the loss, never in the reward."""
+    return {
+        "algorithm.adv_estimator": "grpo",
+        "algorithm.norm_adv_by_std_in_grpo": True,
+        "algorithm.use_kl_in_reward": False,
+    }
+
+
+def _data(config: DictConfig, prep: Path, rows: int) -> dict[str, Any]:
+    """The RL set through our data set class, which measures every prompt and refuses to drop one.
+
+    verl builds a validation set whether or not it validates: one row of the same file.
+    """
+    return {
+        "data.train_files": str(prep / "rl.parquet"),
+        "data.val_files": str(prep / "rl.parquet"),
+        "data.val_max_samples": 1,
+        "data.custom_cls.path": "pkg://recipes.verl_dataset",
+        "data.custom_cls.name": "StrictDataset",
+        "+data.expected_rows": rows,
+        "data.train_batch_size": config.grpo.batch_size,
+        "data.max_prompt_length": config.model.max_prompt_tokens,
+        "data.max_response_length": config.model.max_response_tokens,
+        "data.image_key": "images",
+        "data.image_patch_size": {"qwen3_vl": 16, "qwen2_5_vl": 14}[config.model.family],
+        "data.filter_overlong_prompts": False,
+        "data.truncation": "error",
+        "data.seed": config.seed,
+    }
+
+
+def _model(config: DictConfig, start_checkpoint: str) -> dict[str, Any]:
+    attention = config.model.attention
+    if attention == "auto":
+        flash = config.model.device == "cuda" and find_spec("flash_attn") is not None
+        attention = "flash_attention_2" if flash else "sdpa"
+    settings = {
+        f"{MODEL}.path": start_checkpoint,
+        f"+{MODEL}.override_config.attn_implementation": attention,
+        # Sequences are packed without padding only where the attention keeps them apart.
+        f"{MODEL}.use_remove_padding": attention == "flash_attention_2",
+        f"{MODEL}.enable_gradient_checkpointing": config.model.gradient_checkpointing,
+        f"{MODEL}.lora_rank": config.grpo.lora.rank,
+        f"{MODEL}.lora_alpha": config.grpo.lora.alpha,
+    }
+    if config.grpo.lora.rank:
+        # The rollout takes whole weights: vLLM ignores adapters of the vision tower without a word.
+        settings |= {f"{MODEL}.lora.merge": True, f"{MODEL}.exclude_modules": ".*visual.*"}
+    return settings
+
+
+def _actor_and_reference(config: DictConfig) -> dict[str, Any]:
+    """Updates of `mini_batch_size` prompts; the reference is the frozen start model.
+
+    verl counts warm-up in steps, each of several updates.
+    """
+    grpo, micro = config.grpo, config.model.grpo_micro_batch_size
+    return {
+        f"{ACTOR}.strategy": "fsdp2",
+        f"{ACTOR}.optim.lr": grpo.lr * config.model.lr_scale.grpo,
+        f"{ACTOR}.optim.lr_warmup_steps": grpo.warmup_steps,
+        f"{ACTOR}.optim.clip_grad": grpo.max_grad_norm,
+        f"{ACTOR}.ppo_mini_batch_size": grpo.mini_batch_size,
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu": micro,
+        f"{ACTOR}.data_loader_seed": config.seed,
+        f"{ACTOR}.use_kl_loss": True,
+        f"{ACTOR}.kl_loss_coef": grpo.kl_coef,
+        f"{ACTOR}.kl_loss_type": grpo.kl_type,
+        f"{ACTOR}.entropy_coeff": 0,
+        f"{ACTOR}.fsdp_config.seed": config.seed,
+        f"{REF}.strategy": "fsdp2",
+        f"{REF}.log_prob_micro_batch_size_per_gpu": micro,
+    }
+
+
+def _rollout(config: DictConfig) -> dict[str, Any]:
+    """`group_size` answers a prompt; their log-probabilities show how far rollout and actor are apart."""
+    return {
+        f"{ROLLOUT}.n": config.grpo.group_size,
+        f"{ROLLOUT}.temperature": config.grpo.temperature,
+        f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": config.model.grpo_micro_batch_size,
+        f"{ROLLOUT}.calculate_log_probs": True,
+        f"{ROLLOUT}.seed": config.seed,
+    }
+
+
+def _reward(config: DictConfig) -> dict[str, Any]:
+    """Our reward, called by a reward manager that also notes every answer under its row id."""
+    return {
+        "reward.custom_reward_function.path": str(PACKAGES / "rewards" / "cvs_reward.py"),
+        "reward.custom_reward_function.name": "compute_score",
+        **{f"+reward.custom_reward_function.reward_kwargs.{key}": value for key, value in config.reward.items()},
+        "reward.reward_manager.source": "importlib",
+        "reward.reward_manager.name": "RecordingRewardManager",
+        "reward.reward_manager.module.path": "pkg://recipes.verl_reward",
+    }
+
+
+def _trainer(config: DictConfig, out: Path, steps: int, rows: int) -> dict[str, Any]:
+    """Where verl writes, when it saves and when it stops; it always saves after the last step."""
+    in_epoch = rows // config.grpo.batch_size
+    return {
+        "trainer.nnodes": 1,
+        "trainer.total_training_steps": steps,
+        "trainer.total_epochs": -(-steps // in_epoch),
+        "trainer.save_freq": config.grpo.save_every,
+        "trainer.max_actor_ckpt_to_keep": config.grpo.keep_checkpoints,
+        "trainer.test_freq": -1,
+        "trainer.val_before_train": False,
+        "trainer.logger": ["console", "file"],
+        "trainer.default_local_dir": str(out / "checkpoints"),
+        "+trainer.answers_dir": str(out / "answers"),
+        "ray_kwargs.ray_init.runtime_env.py_executable": sys.executable,
+    }
+
+
+def _gpu(config: DictConfig) -> dict[str, Any]:
+    """Eight GPUs: vLLM rollouts, bfloat16 compute on float32 master weights, the reference parked on the host."""
+    return {
+        "trainer.device": "cuda",
+        "trainer.n_gpus_per_node": config.cluster.gpus,
+        f"{ROLLOUT}.name": "vllm",
+        f"{ROLLOUT}.tensor_model_parallel_size": config.grpo.tensor_parallel,
+        f"{ROLLOUT}.gpu_memory_utilization": config.grpo.rollout_memory,
+        f"{REF}.fsdp_config.param_offload": True,
+    }
+
+
+def _cpu(config: DictConfig) -> dict[str, Any]:
+    """One process a role, float32 throughout, and our rollout (`recipes.verl_cpu`)."""
+    fp32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
+    settings = {
+        "trainer.device": "cpu",
+        "trainer.n_gpus_per_node": 1,
+        f"{ROLLOUT}.name": "hf_cpu",
+        f"{ROLLOUT}.tensor_model_parallel_size": 1,
+        f"{ROLLOUT}.free_cache_engine": False,
+        f"+{ROLLOUT}.agent.agent_loop_manager_class": "recipes.verl_cpu.agent_loop.StepAgentLoopManager",
+        "reward.num_workers": 1,
+        "data.dataloader_num_workers": 0,
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
+        # Ray counts slots, not cores: every actor of verl takes one, and the trainer hangs where they run out.
+        "ray_kwargs.ray_init.num_cpus": 16,
+        "+ray_kwargs.ray_init.num_gpus": 1,
+        "+ray_kwargs.ray_init.include_dashboard": False,
+        "+ray_kwargs.ray_init.object_store_memory": 200_000_000,
+        f"{ACTOR}.use_torch_compile": False,
+    }
+    for role in (ACTOR, REF):
+        settings |= {
+            f"{role}.fsdp_config.use_torch_compile": False,
+            f"{role}.fsdp_config.dtype": "float32",
+            # dtype alone leaves autocast to bfloat16 on.
+            f"+{role}.fsdp_config.mixed_precision": fp32,
+            f"{role}.fsdp_config.reshard_after_forward": False,
+        }
+    return settings
+
+
+def command(verl_overrides: list[str]) -> list[str]:
+    """The command line that runs verl's trainer; Hydra writes no files of its own."""
+    quiet = ["hydra.run.dir=.", "hydra.output_subdir=null", "hydra/job_logging=disabled"]
+    return [sys.executable, "-m", "verl.trainer.main_ppo", *quiet, *verl_overrides]
+
+
+def environment(config: DictConfig, out: Path) -> dict[str, str]:
+    """What verl's processes need in their environment besides ours; they run on this machine alone."""
+    settings = {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(PACKAGES), os.environ.get("PYTHONPATH")])),
+        "VERL_FILE_LOGGER_PATH": str(out / "metrics.jsonl"),
+        "VERL_USE_EXTERNAL_MODULES": "recipes.verl_compat",
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HYDRA_FULL_ERROR": "1",
+    }
+    if config.model.device == "cpu":
+        settings |= {
+            "VERL_USE_EXTERNAL_MODULES": "recipes.verl_cpu",
+            "VERL_PLATFORM": "cpu",
+            # verl registers its FSDP engines for cuda and npu only; they run on any torch device.
+            "VERL_ENGINE_DEVICE": "cuda",
+            "TORCH_COMPILE_DISABLE": "1",
+            # Rollout and training take turns, so each may have every core.
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count() or 1)),
+        }
+    return settings
+
+
+def render(value: Any) -> str:
+    """A value in Hydra's override grammar."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{render(item)}" for key, item in value.items()) + "}"
+    if OmegaConf.is_list(value) or isinstance(value, list):
+        return "[" + ",".join(render(item) for item in value) + "]"
+    if isinstance(value, str) and not re.fullmatch(r"[\w./:@~+-]+", value):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return str(value)

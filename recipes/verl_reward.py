@@ -1,0 +1,64 @@
+"""verl's reward manager with a memory (`reward.reward_manager`): every answer is noted under its row id.
+
+verl's own training metrics hold the sum of the reward alone, and its dump of a step's answers holds neither
+row ids nor the reward's parts.
+"""
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+from verl import DataProto
+from verl.experimental.reward_loop.reward_manager.base import RawRewardFn, RewardManagerBase
+
+
+class RecordingRewardManager(RewardManagerBase):
+    """Scores one answer by the configured function and appends it to this process's file in `trainer.answers_dir`.
+
+    A line holds step, index (of the row in the RL set), session (of the answer in its group), id, completion,
+    tokens, truncated and what the reward function returned.
+    """
+
+    def __init__(
+        self,
+        config: DictConfig,
+        tokenizer: Any,
+        compute_score: RawRewardFn,
+        reward_router_address: str | None = None,
+        reward_model_tokenizer: Any = None,
+    ) -> None:
+        super().__init__(config, tokenizer, compute_score)
+        folder = Path(config.trainer.answers_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._limit = config.data.max_response_length
+        self._out = open(folder / f"{socket.gethostname()}-{os.getpid()}.jsonl", "a", encoding="utf-8")
+
+    async def run_single(self, data: DataProto) -> dict[str, Any]:
+        item = data[-1]
+        fields, responses = item.non_tensor_batch, item.batch["responses"]
+        length = int(item.batch["attention_mask"][-responses.shape[-1] :].sum())
+        token_ids = responses[:length].tolist()
+        text = self.tokenizer.decode(token_ids, skip_special_tokens=True)
+        info = fields["extra_info"]
+        result = self.compute_score(
+            data_source=fields["data_source"],
+            solution_str=text,
+            ground_truth=fields["reward_model"]["ground_truth"],
+            extra_info=info,
+        )
+        record = {
+            "step": int(fields["global_steps"]),
+            "index": int(fields["index"]),
+            "session": int(fields["session_id"]),
+            "id": info["id"],
+            "completion": text,
+            "tokens": length,
+            "truncated": length >= self._limit and token_ids[-1] != self.tokenizer.eos_token_id,
+            **result,
+        }
+        self._out.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self._out.flush()
+        return {"reward_score": result["score"], "reward_extra_info": result}
