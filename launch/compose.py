@@ -67,6 +67,12 @@ def leaf_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
 
 
+def is_unset(config: DictConfig, key: str) -> bool:
+    """Whether the dotted `key` still waits for the user's value (`???` in the tree)."""
+    section, _, leaf = key.rpartition(".")
+    return OmegaConf.is_missing(OmegaConf.select(config, section) if section else config, leaf)
+
+
 def nearest(name: str, known: Sequence[str]) -> str:
     """`did you mean ...?`, or the known names (without the dotted ones) where none is near."""
     close = get_close_matches(name, known, n=1)
@@ -170,7 +176,7 @@ def _hint(key: str, base: DictConfig, choices: dict[str, list[str]]) -> str:
 
 def _wanted_type(key: str, value: Any, base: DictConfig) -> str | None:
     """What `key` takes, when `value` differs in type from the default: it would else surface hours later."""
-    if OmegaConf.is_missing(base, key):
+    if is_unset(base, key):
         return None
     default = OmegaConf.select(base, key)
     if value is None:

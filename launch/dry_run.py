@@ -5,9 +5,11 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
+from data_prep.errors import UserError
 from launch.local import stage_command, stage_environment
-from launch.pipeline import shown, stages_of
+from launch.pipeline import label, shown, stages_of
 from launch.preflight import findings
+from recipes.run_dir import RunDir
 from recipes.stages import Stage
 
 WRITES = {
@@ -44,7 +46,7 @@ def _describe(stage: Stage) -> Iterator[str]:
     state = (
         "finished" if stage.finished else "to go on" if (stage.path / "config.yaml").exists() else "to run"
     )
-    yield f"{stage.name} ({state})"
+    yield f"{label(stage)} ({state})"
     yield f"  folder   {shown(stage.path)}"
     yield from (f"  reads    {source}" for source in _reads(stage))
     yield f"  writes   {WRITES[stage.name]}; {ALWAYS}"
@@ -76,9 +78,20 @@ def _reads(stage: Stage) -> Iterator[str]:
 
 
 def _verl(stage: Stage) -> Iterator[str]:
+    """The trainer's own command, which the stage starts. The set's size is known once it is prepared."""
     from recipes import verl_overrides
 
     config = OmegaConf.create(stage.config)
+    prep = stage.inputs["prep"]
+    rows = RunDir(prep.path).manifest["sets"]["rl"]["rows"] if prep.finished else config.grpo.batch_size
     start = str(stage.inputs["sft"].path / "checkpoint")
-    rows = 0
-    yield verl_overrides.command(config, stage.inputs["prep"].path, start, stage.path, rows)
+    try:
+        overrides = verl_overrides.overrides(config, prep.path, start, stage.path, rows)
+    except UserError:
+        return  # it stands among the findings
+    environment = (
+        f"{key}={shlex.quote(value)}" for key, value in verl_overrides.environment(config, stage.path).items()
+    )
+    if not prep.finished:
+        yield "  (below, the rows and the steps are those of one batch: the set is not prepared yet)"
+    yield f"  starts   {' '.join(environment)} {shlex.join(verl_overrides.command(overrides))}"

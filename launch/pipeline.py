@@ -67,7 +67,7 @@ def stages_of(command: str, config: DictConfig) -> list[Stage]:
 
 def _run(stages: Sequence[Stage], asked: str) -> int:
     for number, stage in enumerate(stages, 1):
-        place = f"[{number}/{len(stages)}] {stage.name}"
+        place = f"[{number}/{len(stages)}] {label(stage)}"
         if stage.finished:
             _say(f"{place}: finished before, kept in {shown(stage.path)}")
             continue
@@ -90,6 +90,14 @@ def _report(config: DictConfig) -> int:
     from launch.summary import write
 
     return write(config, evaluations(config))
+
+
+def label(stage: Stage) -> str:
+    """The stage in words: its name and, of an evaluation, what it evaluates."""
+    if stage.name != "eval":
+        return stage.name
+    evaluation = stage.config["eval"]
+    return f"eval of {evaluation['checkpoint']}{' on blank pictures' if evaluation['blank'] else ''}"
 
 
 def duration(seconds: float) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
-from launch.compose import leaf_keys
+from launch.compose import is_unset, leaf_keys
 from launch.local import used_gpus
 from launch.machine import GIB, existing_parent, free_disk, gpus, version
 from launch.values import batch_faults, faults
@@ -56,7 +56,7 @@ def check(config: DictConfig, stages: Sequence[Stage]) -> None:
 
 def _unset(config: DictConfig, sections: set[str]) -> Iterator[str]:
     for key in leaf_keys(config):
-        if key.split(".")[0] in sections and OmegaConf.is_missing(config, key):
+        if key.split(".")[0] in sections and is_unset(config, key):
             what = UNSET.get(key, "a value")
             yield f"{key} is not set: give {key}={what}; or add scale=tiny, which needs no data."
 
@@ -127,6 +127,8 @@ def _software(config: DictConfig, names: set[str]) -> Iterator[str]:
             f"GRPO needs verl {VERL}, and {f'{have} is' if have else 'none is'} installed: "
             f"pip install {'verl[vllm]' if cuda else 'verl'}=={VERL}."
         )
+    elif "grpo" in names:
+        yield from _verl(config)
     if "grpo" in names and cuda and gpus() and version("vllm") is None:
         yield "GRPO on GPUs needs vllm: pip install 'spatial-recipes[gpu]'."
     sharded = config.sft.shard in ("zero2", "zero3") and cuda and config.cluster.gpus > 1
@@ -135,6 +137,15 @@ def _software(config: DictConfig, names: set[str]) -> Iterator[str]:
         yield f"sft.shard={config.sft.shard} needs deepspeed: {install}, or set sft.shard=fsdp."
     if config.logger == "wandb" and version("wandb") is None:
         yield "logger=wandb needs wandb: pip install 'spatial-recipes[wandb]', or set logger=none."
+
+
+def _verl(config: DictConfig) -> Iterator[str]:
+    from recipes import verl_overrides
+
+    try:
+        verl_overrides.overrides(config, Path("prep"), "checkpoint", Path("out"), config.grpo.batch_size)
+    except UserError as error:
+        yield str(error)
 
 
 def _directories(stages: Sequence[Stage]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from launch.compose import nearest
+from launch.compose import is_unset, nearest
 from launch.local import used_gpus
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -95,7 +95,7 @@ def batch_faults(config: DictConfig, stages: set[str]) -> Iterator[str]:
             f"grpo.mini_batch_size={grpo.mini_batch_size} x grpo.group_size={grpo.group_size} = {samples} "
             f"answers do not divide{over}: make the product a multiple of {gpus}, or change cluster.gpus."
         )
-    elif samples // gpus % min(micro, samples // gpus):
+    elif samples // gpus % micro:
         yield (
             f"{samples // gpus} answers an update (grpo.mini_batch_size x grpo.group_size{over}) are no "
             f"multiple of model.grpo_micro_batch_size={micro}: take one of "
@@ -107,7 +107,7 @@ def batch_faults(config: DictConfig, stages: set[str]) -> Iterator[str]:
 
 
 def _value(config: DictConfig, key: str, sections: set[str]) -> Any:
-    if key.split(".")[0] not in sections or OmegaConf.is_missing(config, key):
+    if key.split(".")[0] not in sections or is_unset(config, key):
         return None
     value = OmegaConf.select(config, key)
     return OmegaConf.to_container(value) if OmegaConf.is_config(value) else value

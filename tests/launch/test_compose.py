@@ -1,0 +1,141 @@
+"""Every recipe at every scale composes; scale=tiny shrinks the run and changes nothing else."""
+
+import ast
+from itertools import product
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+from omegaconf.errors import ConfigAttributeError
+
+from data_prep.errors import UserError
+from launch.catalogue import read_head, recipes
+from launch.compose import compose, group_choices, is_unset, leaf_keys
+from recipes.stages import plan
+
+CHOICES = group_choices()
+ROOT = Path(__file__).parents[2]
+PAPER = ("data.root=/data", "teacher.path=/teacher.jsonl")
+
+
+def test_the_tree_holds_what_is_documented():
+    assert CHOICES["recipe"] == ["imagination_cot", "structured_cot"]
+    assert CHOICES["scale"] == ["paper", "tiny"]
+
+
+@pytest.mark.parametrize(("recipe", "scale"), list(product(CHOICES["recipe"], CHOICES["scale"])))
+def test_every_recipe_composes_at_every_scale(recipe, scale):
+    options = PAPER if scale == "paper" else ()
+    config = compose([f"recipe={recipe}", f"scale={scale}", *options])
+    assert (config.recipe_name, config.scale_name) == (recipe, scale)
+    assert [key for key in leaf_keys(config) if is_unset(config, key)] == []
+    chain = [stage.name for stage in plan(config, "eval").with_inputs()]
+    assert chain == ["prep", *(["base"] if scale == "tiny" else []), "sft", "grpo", "eval"]
+    with pytest.raises(ConfigAttributeError):
+        config.sft.lrr = 1.0
+
+
+@pytest.mark.parametrize("recipe", CHOICES["recipe"])
+def test_scale_tiny_changes_only_model_data_and_steps(recipe):
+    paper, tiny = (compose([f"recipe={recipe}", f"scale={scale}"]) for scale in ("paper", "tiny"))
+    before, after = (
+        {key: None if is_unset(c, key) else OmegaConf.select(c, key) for key in leaf_keys(c)}
+        for c in (paper, tiny)
+    )
+    changed = {key for key in {*before, *after} if before.get(key, "absent") != after.get(key, "absent")}
+    rest = {key for key in changed if not key.startswith(("model.", "data.", "teacher."))}
+    assert rest == {"scale_name", "sft.max_steps", "grpo.max_steps"}
+    assert {"model.path", "data.synthetic", "teacher.kind"} <= changed
+
+
+def test_the_papers_values():
+    """CVSBench 4.1 and 0.B."""
+    config = compose(["recipe=imagination_cot"])
+    expected = {
+        "model.path": "Qwen/Qwen3-VL-4B-Instruct",
+        "sft.lr": 3e-5,
+        "grpo.lr": 1e-6,
+        "grpo.group_size": 4,
+        "grpo.kl_coef": 0.01,
+        "grpo.kl_type": "low_var_kl",
+        "grpo.batch_size": 64,
+        "grpo.mini_batch_size": 16,
+        "model.grpo_micro_batch_size": 1,
+        "grpo.temperature": 0.7,
+        "reward.format_weight": 0.1,
+        "eval.temperature": 0.01,
+        "eval.max_new_tokens": 512,
+        "cluster.gpus": 8,
+    }
+    assert {key: OmegaConf.select(config, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("name", CHOICES["recipe"])
+def test_a_recipe_file_says_what_it_is(name):
+    head = recipes()[name]
+    assert f"recipe={name}" in head.command
+    assert head.command.startswith("launch pipeline ")
+    words = head.command.split()[2:]
+    assert compose(words).recipe_name == name
+
+
+def test_a_recipe_file_without_a_head_is_refused(tmp_path):
+    path = tmp_path / "bare.yaml"
+    path.write_text("# What: something\nrecipe_name: bare\n")
+    with pytest.raises(UserError, match="# Command:, # Paper:, # Hardware:, # Hours:"):
+        read_head(path)
+
+
+def test_a_tree_of_the_users_own_is_searched(tmp_path):
+    folder = tmp_path / "recipe"
+    folder.mkdir()
+    (folder / "mine.yaml").write_text("# @package _global_\nrecipe_name: mine\nsft:\n  epochs: 5\n")
+    config = compose(["recipe=mine", "scale=tiny"], tmp_path)
+    assert (config.recipe_name, config.sft.epochs, config.model.device) == ("mine", 5, "cpu")
+    with pytest.raises(UserError, match="there is no recipe 'mine'"):
+        compose(["recipe=mine"])
+
+
+def test_no_key_is_dead():
+    """A key that nothing reads would promise what it does not do."""
+    config = compose(["recipe=imagination_cot", "scale=tiny"])
+    used: set[str] = set()
+    for room in ("launch", "recipes", "data_prep", "rewards"):
+        for path in (ROOT / room).rglob("*.py"):
+            used |= _names(ast.parse(path.read_text(encoding="utf-8")))
+    keys = list(leaf_keys(config))
+    assert len(keys) > 60
+    assert [key for key in keys if key.split(".")[-1] not in used] == []
+
+
+def _names(tree: ast.AST) -> set[str]:
+    """Attributes, subscripts, keyword and parameter names: the ways in which code reads a key."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                names.add(name)
+            case ast.Subscript(slice=ast.Constant(value=str(name))):
+                names.add(name)
+    return names
+
+
+def test_a_changed_key_moves_the_stages_that_read_it_and_no_other():
+    def folders(*options: str) -> dict[str, str]:
+        config = compose(["recipe=imagination_cot", "scale=tiny", *options])
+        return {stage.name: stage.hash for stage in plan(config, "eval").with_inputs()}
+
+    before = folders()
+    cases = {
+        "sft.lr=1e-5": {"sft", "grpo", "eval"},
+        "eval.max_new_tokens=64": {"eval"},
+        "grpo.kl_coef=0.1": {"grpo", "eval"},
+        "data.synthetic.seed=8": {"prep", "base", "sft", "grpo", "eval"},
+        "sft.save_every=7": set(),
+        "model.eval_batch_size=7": set(),
+        "logger=wandb": set(),
+        "cluster.gpus=2": set(),
+    }
+    for option, moved in cases.items():
+        after = folders(option)
+        assert {name for name in before if before[name] != after[name]} == moved, option

@@ -1,0 +1,154 @@
+"""A newcomer's mistakes: each ends with status 2 and one clear sentence that names the way out."""
+
+import pytest
+
+from launch import machine
+from launch.cli import main
+
+TINY = ("recipe=imagination_cot", "scale=tiny")
+PAPER = ("recipe=imagination_cot",)
+
+MISTAKES = {
+    # words after `launch` -> what the message must hold
+    ("stf",): "did you mean sft?",
+    ("train",): "choose one of list, prep, sft",
+    ("recipe=imagination_cot", "sft"): "the command comes first",
+    ("list", "recipe=imagination_cot"): "takes nothing after it",
+    ("sft",): "add recipe=imagination_cot or recipe=structured_cot",
+    ("sft", "recipe=imaginationcot"): "did you mean imagination_cot?",
+    ("sft", "recipes=imagination_cot"): "did you mean recipe?",
+    ("sft", "imagination_cot"): "did you mean recipe=imagination_cot?",
+    ("sft", *PAPER, "scale=small"): "choose one of paper, tiny",
+    ("sft", *TINY, "--dry-run"): "as in dry_run=VALUE",
+    ("sft", *TINY, "-m", "seed=1,2"): "give the command once for every value",
+    ("sft", *TINY, "sft.lrr=1e-5"): "there is no key sft.lrr: did you mean sft.lr?",
+    ("sft", *TINY, "sft.learning_rate=1e-5"): "did you mean sft.lr?",
+    ("sft", *TINY, "lr=1e-5"): "did you mean sft.lr or grpo.lr?",
+    ("sft", *TINY, "modle=qwen3_vl_4b"): "did you mean model?",
+    ("sft", *TINY, "model=qwen3_vl_4"): "did you mean qwen3_vl_4b?",
+    ("sft", *TINY, "+sft.momentum=0.9"): "there is no key sft.momentum",
+    ("sft", *TINY, "+sft.lr=1e-5"): "write sft.lr=1e-5 without the '+'",
+    ("sft", *TINY, "~sft.lr"): "a key cannot be taken away",
+    ("sft", *TINY, "sft.lr=fast"): "sft.lr takes a number",
+    ("sft", *TINY, "sft.batch_size=6.5"): "sft.batch_size takes a whole number",
+    ("sft", *TINY, "sft.lr=null"): "sft.lr takes a value, not null",
+    ("sft", *TINY, "sft.lr=1e-5,3e-5"): "one value a key",
+    ("sft", *TINY, "dry_run=maybe"): "dry_run takes true or false",
+    ("prep", *TINY, "data.subsets=cvusa"): "data.subsets takes a list: data.subsets=[cvusa]",
+    ("prep", *PAPER, "data.synthetic.seed=1"): "data.synthetic has no keys of its own",
+    ("sft", *TINY, "model.path=[a"): "quote a value",
+    ("pipeline", *TINY, "run_dir=elsewhere"): "use runs_dir=",
+    # found by the preflight
+    ("prep", *PAPER): "data.root is not set",
+    ("prep", *PAPER, "data.root=nowhere", "teacher.path=nowhere.jsonl"): "data.root=nowhere does not exist",
+    (
+        "prep",
+        *PAPER,
+        "data.root=.",
+        "teacher.path=nowhere.jsonl",
+    ): "teacher.path=nowhere.jsonl does not exist",
+    ("prep", *PAPER, "data.root=.", "teacher=oracle"): "teacher=oracle knows only the synthetic release",
+    ("prep", *TINY, "data.tasks=[g2s,s2s]"): "data.tasks=s2s is unknown: did you mean s2g?",
+    ("prep", *TINY, "data.categories=roof"): "data.categories=[roof]",
+    ("prep", *TINY, "prompt.file=nowhere.txt"): "prompt.file=nowhere.txt does not exist",
+    ("sft", *PAPER): "add scale=tiny for the same recipe on a CPU",
+    ("sft", *TINY, "sft.shard=zero5"): "sft.shard=zero5 is unknown",
+    ("sft", *TINY, "sft.batch_size=100"): "make it a multiple of 64",
+    ("sft", *TINY, "sft.max_steps=0"): "at least 1",
+    ("sft", *TINY, "logger=wanbd"): "did you mean wandb?",
+    ("grpo", *TINY, "grpo.group_size=1"): "every advantage is zero",
+    ("grpo", *TINY, "grpo.batch_size=60"): "no multiple of grpo.mini_batch_size=16",
+    ("grpo", *TINY, "grpo.mini_batch_size=8"): "no multiple of model.grpo_micro_batch_size=64",
+    ("grpo", *TINY, "grpo.temperature=0"): "must be above 0",
+    ("grpo", *TINY, "reward.format_weight=1.5"): "between 0 and 1",
+    (
+        "grpo",
+        *TINY,
+        'grpo.overrides=["actor_rollout_ref.actor.freeze_vision_tower=true"]',
+    ): "nothing reads it",
+    ("grpo", *TINY, 'grpo.overrides=["trainer.wandb_token=abc"]'): "seems to hold a secret",
+    ("eval", *TINY, "eval.checkpoint=gpro"): "neither one of base, sft, grpo nor the folder",
+    ("report", *TINY): "nothing is evaluated yet",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES, ids=" ".join)
+def test_a_mistake_ends_in_one_sentence(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("launch.preflight.gpus", list)
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert MISTAKES[words] in err
+    assert err.startswith("launch: ")
+    assert "Traceback" not in err
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []  # nothing was started or written
+
+
+def test_a_root_one_folder_off_is_told(tmp_path, monkeypatch, capsys):
+    for subset in ("cvusa", "fov"):
+        (tmp_path / "CVSBench" / subset / "g2s").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "teacher.jsonl").touch()
+    for wrong in (tmp_path, tmp_path / "CVSBench" / "fov"):
+        assert main(["prep", *PAPER, f"data.root={wrong}", "teacher.path=teacher.jsonl"]) == 2
+        assert f"did you mean data.root={tmp_path / 'CVSBench'}?" in capsys.readouterr().err
+
+
+def test_a_run_directory_of_another_configuration_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    other = tmp_path / "mine"
+    other.mkdir()
+    (other / "config.yaml").write_text("seed: 7\nrecipe_name: imagination_cot\n")
+    assert main(["prep", *TINY, f"run_dir={other}"]) == 2
+    assert "was made by another configuration" in (err := capsys.readouterr().err)
+    assert "seed was 7, now 0" in err
+
+
+def test_a_folder_of_other_files_is_no_run_directory(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "one.jpg").touch()
+    assert main(["prep", *TINY, "run_dir=photos"]) == 2
+    assert "photos holds files but is no run directory" in capsys.readouterr().err
+
+
+def test_too_little_disk_is_found_before_the_start(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("launch.preflight.free_disk", lambda _: 0.01)
+    assert main(["pipeline", *TINY]) == 2
+    assert "has 0.0 GiB free, and prep, base, eval, sft, grpo may write" in capsys.readouterr().err
+
+
+def test_a_file_in_the_place_of_runs_dir_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").touch()
+    assert main(["prep", *TINY]) == 2
+    assert "runs cannot be written to: set runs_dir=" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("have", "options", "message"),
+    [
+        (2, (), "cluster.gpus=8, but this machine shows 2: set cluster.gpus=2"),
+        (8, ("cluster.gpus=3",), "x grpo.group_size=4 = 64 answers do not divide over 3 GPUs"),
+        (8, ("grpo.tensor_parallel=3",), "cluster.gpus=8 is no multiple of grpo.tensor_parallel=3"),
+        (8, ("model.grpo_micro_batch_size=3",), "take one of 1, 2."),
+        (8, (), "GRPO on GPUs needs vllm"),
+        (8, (), "sft.shard=zero2 needs deepspeed"),
+    ],
+)
+def test_gpus_that_do_not_fit_the_batches_are_told(have, options, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("launch.preflight.gpus", lambda: [machine.Gpu("A100", 80.0)] * have)
+    monkeypatch.setattr("launch.preflight.version", {"verl": "0.9.1"}.get)
+    assert main(["pipeline", *PAPER, *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("found", [None, "0.8.0"])
+def test_another_verl_is_told(found, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("launch.preflight.version", {"verl": found}.get)
+    assert main(["grpo", *TINY]) == 2
+    assert "pip install verl==0.9.1" in capsys.readouterr().err
