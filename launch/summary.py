@@ -9,8 +9,6 @@ from data_prep.errors import UserError
 from launch.pipeline import shown
 from recipes.stages import Stage
 
-TITLES = {"base": "base", "sft": "SFT", "grpo": "SFT + RL", "grpo-blank": "SFT + RL, blank pictures"}
-
 
 def write(config: DictConfig, evaluations: Mapping[str, Stage]) -> int:
     """Write the report of the finished `evaluations` (label -> stage) and print the summary.
@@ -46,13 +44,11 @@ def _print_table(records: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(
-        "model", "questions", "accuracy", "95 % interval", "gain on the one before", box=SIMPLE_HEAD
-    )
+    table = Table("model", "questions", "accuracy", "95 % interval", "change", box=SIMPLE_HEAD)
     for record in records:
         gain = "" if record.get("difference") is None else _gain(record)
         table.add_row(
-            TITLES[record["label"]],
+            record["label"],
             str(record["n"]),
             f"{100 * record['accuracy']:.1f} %",
             f"{100 * record['low']:.1f} to {100 * record['high']:.1f}",
@@ -63,4 +59,5 @@ def _print_table(records: list[dict[str, Any]]) -> None:
 
 def _gain(record: Mapping[str, Any]) -> str:
     low, high = record["difference_low"], record["difference_high"]
-    return f"{100 * record['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f}; p = {record['p']:.3f})"
+    change = f"{100 * record['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+    return f"{change} points on {record['previous']}, p = {record['p']:.3f}"
