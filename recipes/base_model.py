@@ -34,6 +34,7 @@ from rewards import RESPONSE_FORMATS
 END, PAD = "<|im_end|>", "<|endoftext|>"
 IMAGE, VIDEO, VISION_START, VISION_END = "<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"
 SPECIAL = [PAD, "<|im_start|>", END, VISION_START, VISION_END, IMAGE, VIDEO]
+ANSWER_TAGS = ("<answer>", "</answer>")
 # Qwen's turn markers; pictures become their placeholder, text parts are kept as they are.
 CHAT_TEMPLATE = (
     "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' }}"
@@ -81,7 +82,7 @@ def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast
     )
     bpe.train_from_iterator(texts, trainer)
     headings = [heading for style in RESPONSE_FORMATS.values() for heading in style.headings]
-    bpe.add_tokens([AddedToken(text, normalized=False) for text in sorted({*fixed_sentences(), *headings}) if text])
+    bpe.add_tokens([AddedToken(text, normalized=False) for text in sorted({*fixed_sentences(), *headings, *ANSWER_TAGS}) if text])
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=bpe, eos_token=END, pad_token=PAD, additional_special_tokens=SPECIAL,
         chat_template=CHAT_TEMPLATE, model_max_length=4096,

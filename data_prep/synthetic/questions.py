@@ -16,8 +16,8 @@ VEGETATION_OPTIONS = {"trees": "A", "shrubs": "B", "grass": "C", "none": "D"}
 CORNERS = ("right-forward", "right-rear", "left-rear", "left-forward")
 HEIGHTS = {True: "tall", False: "low"}
 INTENTION = {
-    "s2g": "Carry the layout seen from above over to the view from the ground.",
-    "g2s": "Carry what is seen from the ground over to the layout from above.",
+    "s2g": "From above to the ground.",
+    "g2s": "From the ground to above.",
 }
 
 
@@ -61,8 +61,8 @@ def location(scene: Scene, rng: random.Random, view: int) -> Question:
         options=("The center region", "The left-quarter region", "The right-quarter region", "The far edge region"),
         answer="ACDB"[target.side],
         observations=_seen_from_above(scene),
-        projection=f"The red building stands at the {SIDES[target.side]}.",
-        conclusion=f"Facing the top, it is {QUARTERS[target.side]}.",
+        projection=f"The red building is {SIDES[target.side]}.",
+        conclusion=f"Facing top, it is {QUARTERS[target.side]}.",
         objects=_boxes(scene, from_above=True),
     )
 
@@ -86,9 +86,9 @@ def relative_position(scene: Scene, rng: random.Random, view: int) -> Question:
             "Not visible in the forward view",
         ),
         answer="CBDA"[quarter],
-        observations=f"{_seen_from_above(scene)} The arrow points to the {SIDES[heading]}.",
-        projection=f"The blue building stands at the {SIDES[target.side]}.",
-        conclusion=f"Facing the {SIDES[heading]}, it is {QUARTERS[quarter]}.",
+        observations=f"{_seen_from_above(scene)} The arrow points {SIDES[heading]}.",
+        projection=f"The blue building is {SIDES[target.side]}.",
+        conclusion=f"Facing {SIDES[heading]}, it is {QUARTERS[quarter]}.",
         objects=_boxes(scene, from_above=True),
     )
 
@@ -113,7 +113,7 @@ def _vegetation(scene: Scene, sector: int, heading: int, category: str, view: in
         if fov
         else "I am standing at the satellite center and facing the top of the satellite image."
     )
-    pointing = f" The arrow points to the {SIDES[heading]}." if fov else ""
+    pointing = f" The arrow points {SIDES[heading]}." if fov else ""
     last = "No obvious vegetation" if fov else "No visible vegetation"
     names = ("Trees", "Shrubs / bushes", "Grass / lawn") if fov else ("Trees", "Shrubs", "Grass")
     plants = ", ".join(
@@ -126,7 +126,7 @@ def _vegetation(scene: Scene, sector: int, heading: int, category: str, view: in
         question=f"{stem} What is the dominant vegetation type in the {CORNERS[sector]} sector?",
         options=(*names, last),
         answer=VEGETATION_OPTIONS[kind],
-        observations=f"Plants around the camera: {plants}.{pointing}",
+        observations=f"Seen: {plants}.{pointing}",
         projection=f"The {CORNERS[sector]} sector is the corner from {where}.",
         conclusion=f"From the ground one would see {kind} there.",
         objects=_boxes(scene, from_above=True),
@@ -149,7 +149,7 @@ def distance_to_camera(scene: Scene, rng: random.Random, view: int) -> Question:
         answer="A" if nearer is red else "B",
         observations=_seen_from_ground(scene),
         projection=f"The {nearer.colour} building is tall and the {farther.colour} building is low.",
-        conclusion=f"Of two like buildings the taller looking one is nearer: the {nearer.colour} one.",
+        conclusion=f"What looks taller is nearer: {nearer.colour}.",
         objects=_boxes(scene, from_above=False),
     )
 
@@ -165,7 +165,7 @@ def roof_form(scene: Scene, rng: random.Random, view: int) -> Question:
         options=("Flat roof", "Gabled roof", "Arched/curved roof", "Mixed/unclear roof form"),
         answer="ABCD"[("flat", "gabled", "arched", "mixed").index(target.roof)],
         observations=_seen_from_ground(scene),
-        projection=f"The outline of the red building against the sky is {target.roof}.",
+        projection=f"The red outline is {target.roof}.",
         conclusion="From above the roof has the same form.",
         objects=_boxes(scene, from_above=False),
     )
@@ -220,7 +220,7 @@ def _building_words(building: Building | None) -> str:
 
 def _seen_from_above(scene: Scene) -> str:
     places = (f"{getattr(scene.on_side(s), 'colour', 'nothing')} {SIDES[s]}" for s in range(4))
-    return f"Around the camera: {', '.join(places)}."
+    return f"Seen: {', '.join(places)}."
 
 
 def _seen_from_ground(scene: Scene) -> str:
@@ -229,7 +229,7 @@ def _seen_from_ground(scene: Scene) -> str:
         building = scene.on_side(side)
         what = "nothing" if building is None else f"{building.colour} {HEIGHTS[building.near]}"
         words.append(f"{what} {QUARTERS[side]}")
-    return f"Around me: {', '.join(words)}."
+    return f"Seen: {', '.join(words)}."
 
 
 def _boxes(scene: Scene, from_above: bool) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 
 SIDES = ("top", "right", "bottom", "left")
-QUARTERS = ("ahead", "to the right", "behind", "to the left")
+QUARTERS = ("ahead", "rightward", "behind", "leftward")
 SIDE_VECTORS = ((0, -1), (1, 0), (0, 1), (-1, 0))
 COLOURS = {
     "red": (214, 44, 40),
