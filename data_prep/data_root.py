@@ -4,10 +4,13 @@ Path strings in a release were written by somebody else. They are looked up insi
 no `..`, no absolute path that lies elsewhere, no link that leaves the root.
 """
 
+import errno
 import os
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from data_prep.errors import UserError
+
+_NO_SUCH_FOLDER = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
 
 
 class EscapesRootError(ValueError):
@@ -25,7 +28,7 @@ class DataRoot:
         if not path.is_dir():
             raise UserError(f"data.root={path} is not a folder. Give the folder that holds the release.")
         self.path = path.resolve()
-        self._given = str(path.absolute())
+        self._names = (f"{self.path}/", f"{path.absolute()}/")
         self._folders: dict[str, dict[str, bool]] = {}
 
     def find(self, name: str) -> str | None:
@@ -49,17 +52,16 @@ class DataRoot:
         return sorted(name for name, stays in self._listing(self._inside(folder)).items() if stays)
 
     def _inside(self, name: str) -> str:
-        path = PurePosixPath(name)
-        if path.is_absolute():
-            for base in (str(self.path), self._given):
-                if path.is_relative_to(base):
-                    path = path.relative_to(base)
-                    break
-            else:
+        relative = name
+        if name.startswith("/"):
+            base = next((base for base in self._names if name.startswith(base)), None)
+            if base is None:
                 raise EscapesRootError(f"{name!r} is an absolute path outside the data root")
-        if ".." in path.parts:
+            relative = name.removeprefix(base)
+        parts = [part for part in relative.split("/") if part not in ("", ".")]
+        if ".." in parts:
             raise EscapesRootError(f"{name!r} climbs with '..'")
-        return str(path)
+        return "/".join(parts)
 
     def _listing(self, folder: str) -> dict[str, bool]:
         """File name to whether it stays inside the root, for one folder."""
@@ -71,16 +73,20 @@ class DataRoot:
         if "\0" in folder:
             return {}
         path = self.path / folder
+        if not self._contains(path):
+            raise EscapesRootError(f"the folder {folder!r} is a link that leaves the data root")
         try:
-            if not path.resolve().is_relative_to(self.path):
-                raise EscapesRootError(f"the folder {folder!r} is a link that leaves the data root")
             with os.scandir(path) as entries:
+                # A link counts by what it leads to; one that leads nowhere is no file.
                 return {
-                    entry.name: not entry.is_symlink() or Path(entry).resolve().is_relative_to(self.path)
+                    entry.name: not entry.is_symlink() or self._contains(entry)
                     for entry in entries
-                    if entry.is_file()
+                    if os.path.isfile(entry)
                 }
-        except PermissionError as error:
-            raise UserError(f"{path} may not be read ({error.strerror}). Change its permissions.") from error
-        except OSError:
-            return {}  # absent, not a folder, or a name that no folder can have
+        except OSError as error:
+            if error.errno in _NO_SUCH_FOLDER:
+                return {}
+            raise UserError(f"{path} cannot be listed ({error.strerror}). Mend its permissions.") from error
+
+    def _contains(self, path: os.PathLike[str]) -> bool:
+        return Path(os.path.realpath(path)).is_relative_to(self.path)
