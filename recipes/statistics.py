@@ -24,6 +24,13 @@ class Difference(NamedTuple):
     high: float
     p: float
 
+    @property
+    def direction(self) -> int:
+        """1 or -1 where the interval leaves zero out and the test agrees (p below 0.05), else 0."""
+        if self.p >= 1.0 - LEVEL:
+            return 0
+        return int(self.low > 0) - int(self.high < 0)
+
 
 def bootstrap_ci(
     correct: Sequence[float], groups: Sequence[str], n: int = 2000, seed: int = 0

@@ -1,6 +1,8 @@
 """Small prepared sets and evaluation run directories for the tests of evaluation and report."""
 
+import functools
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
@@ -8,9 +10,10 @@ from omegaconf import DictConfig
 from PIL import Image
 
 from configs import TREE
-from data_prep.atomic import write_jsonl
+from data_prep.atomic import read_jsonl, write_json, write_jsonl
 from data_prep.rows import ImageRef, Row
 from recipes.run_dir import RunDir
+from recipes.scores import predict, summarise
 from recipes.stages import plan
 
 CATEGORIES = {
@@ -20,6 +23,7 @@ CATEGORIES = {
 SIZES = ((32, 32), (96, 64), (128, 64))
 
 
+@functools.cache
 def tiny_config(*overrides: str) -> DictConfig:
     with initialize_config_dir(str(TREE), version_base=None):
         return compose("config", ["recipe=imagination_cot", "scale=tiny", *overrides])
@@ -54,13 +58,12 @@ def make_rows(images: Path, groups: int) -> list[Row]:
     return rows
 
 
-def make_prep(folder: Path, groups: int = 6) -> RunDir:
+def make_prep(folder: Path, groups: int = 6, change: Callable[[Row], Row] = lambda row: row) -> RunDir:
     """A run directory with what evaluation and report read of a finished prep stage."""
     cfg = tiny_config()
     prep = RunDir.open(folder, plan(cfg, "prep").config, {})
-    write_jsonl(
-        folder / "rows" / "test.jsonl", (row.to_json() for row in make_rows(folder / "images", groups))
-    )
+    rows = [change(row) for row in make_rows(folder / "images", groups)]
+    write_jsonl(folder / "rows" / "test.jsonl", (row.to_json() for row in rows))
     prep.finish({})
     return prep
 
@@ -69,3 +72,40 @@ def make_eval(folder: Path, prep: RunDir, checkpoint: Path | str, *overrides: st
     """An opened, unfinished evaluation of a checkpoint folder (or of the stage of that name)."""
     stage = plan(tiny_config(f"eval.checkpoint={checkpoint}", *overrides), "eval")
     return RunDir.open(folder, stage.config, {"prep": prep.path})
+
+
+def finish_eval(run: RunDir, skill: float, wording: str = "A road.\n<answer> {} </answer>") -> RunDir:
+    """Finish the evaluation as if by a model that knows the share `skill` of the answers."""
+    prep = run.inputs["prep"]
+    records = []
+    for row in map(Row.from_json, read_jsonl(prep.path / "rows" / "test.jsonl")):
+        rng = random.Random(f"{row.id}/{run.path.name}")
+        wrong = [letter for letter in row.options if letter != row.answer]
+        letter = row.answer if rng.random() < skill else rng.choice(wrong)
+        records.append(predict(row, wording.format(letter), 40, False, "answer_only", {"format_weight": 0.1}))
+    write_jsonl(run.path / "predictions.jsonl", records)
+    facts = (
+        "rows",
+        "decoding",
+        "max_new_tokens",
+        "max_image_tokens",
+        "prompt",
+        "prompt_hash",
+        "seed",
+        "engine",
+        "date",
+    )
+    provenance = {"model": run.config.model.name, "commit": None, **dict.fromkeys(facts, "as tested")}
+    write_json(run.path / "scores.json", summarise(records) | {"provenance": provenance})
+    run.finish({})
+    return run
+
+
+def make_pipeline(folder: Path, prep: RunDir, skills: dict[str, float], **wording: str) -> dict[str, Path]:
+    """Finished evaluations by key of the report, each as skilful as `skills` says."""
+    evals = {}
+    for key, skill in skills.items():
+        blank = "true" if key.endswith("blank") else "false"
+        run = make_eval(folder / f"eval-{key}", prep, key.split("-")[0], f"eval.blank={blank}")
+        evals[key] = finish_eval(run, skill, **wording).path
+    return evals
