@@ -84,13 +84,14 @@ def _verl(stage: Stage) -> Iterator[str]:
     config = OmegaConf.create(stage.config)
     prep = stage.inputs["prep"]
     rows = RunDir(prep.path).manifest["sets"]["rl"]["rows"] if prep.finished else config.grpo.batch_size
-    start = str(stage.inputs["sft"].path / "checkpoint")
+    start = str(stage.inputs["sft"].path.absolute() / "checkpoint")
+    out = stage.path.absolute() / "verl"
     try:
-        overrides = verl_overrides.overrides(config, prep.path, start, stage.path, rows)
+        overrides = verl_overrides.overrides(config, prep.path.absolute(), start, out, rows)
     except UserError:
         return  # it stands among the findings
     environment = (
-        f"{key}={shlex.quote(value)}" for key, value in verl_overrides.environment(config, stage.path).items()
+        f"{key}={shlex.quote(value)}" for key, value in verl_overrides.environment(config, out).items()
     )
     if not prep.finished:
         yield "  (below, the rows and the steps are those of one batch: the set is not prepared yet)"

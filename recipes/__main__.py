@@ -22,7 +22,7 @@ def main() -> int:
         return 2
     stage, folder = sys.argv[1:]
     try:
-        importlib.import_module(MODULES[stage]).run(RunDir(Path(folder)))
+        importlib.import_module(MODULES[stage]).run(RunDir(Path(folder).absolute()))
     except UserError as error:
         message = str(error)
     except Exception as error:
