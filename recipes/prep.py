@@ -39,6 +39,12 @@ from recipes.progress import StepProgress
 from recipes.run_dir import RunDir
 
 SETS = ("sft", "rl", "test")
+_ASIDE_FOR = {
+    "row": "for their own fields",
+    "picture": "for a picture",
+    "reasoning": "for their reasoning",
+    "leak": "for showing a test scene",
+}
 
 
 def run(run: RunDir) -> None:
@@ -49,6 +55,8 @@ def run(run: RunDir) -> None:
             `data.allow_unreadable` is not set; or a set would be empty.
     """
     config = run.config
+    for left in [*run.path.glob(".*.part"), *run.path.glob("rows/.*.part")]:
+        left.unlink()  # half a file of an attempt that was killed
     root = DataRoot(_release(run.path, config.data))
     prompt = load_prompt(config.prompt)
     teacher = reasoning_path(config.teacher.kind, config.teacher.path, root.path, prompt.format)
@@ -176,7 +184,7 @@ def _write_rows(
 def _check(run: Path, data: DictConfig, selection: Selection, tally: Tally) -> None:
     listed = f"Every one is listed in {run / 'quarantine.jsonl'}"
     if tally.quarantined:
-        kinds = ", ".join(f"{count} by their {kind}" for kind, count in sorted(tally.quarantined.items()))
+        kinds = ", ".join(f"{count} {_ASIDE_FOR[kind]}" for kind, count in sorted(tally.quarantined.items()))
         print(f"prep: {tally.quarantined.total()} questions set aside ({kinds}). {listed}.", flush=True)
     if tally.quarantined["picture"] and not data.allow_unreadable:
         raise UserError(
