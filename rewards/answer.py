@@ -113,10 +113,10 @@ def flexible_span(text: str) -> str | None:
         if not answers[position][1]:
             end = answers[position + 1].start() if position + 1 < len(answers) else len(text)
             return text[answers[position].end() : end]
-    rest = _TAG.sub(" ", text[start:])
+    rest = _TAG.sub(" ", text[start:]).strip()
     cues = list(_CUE.finditer(rest))
     if cues:
-        tail = rest[cues[-1].end() :][:MAX_SPAN].strip()
+        tail = rest[cues[-1].end() :].lstrip()[:MAX_SPAN]
         end_of_cue = _CUE_END.search(tail)
         return tail[: end_of_cue.start()] if end_of_cue else tail
     return rest if len(rest) <= MAX_SPAN else None

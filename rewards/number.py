@@ -42,7 +42,7 @@ _TRAILING = re.compile(
     r",? ?\b(?:away|apart|tall|high|wide|long|deep|old|total|in total|approximately|approx|"
     r"in (?:height|width|length|depth|distance|area))$"
 )
-_NOUNS = re.compile(r"[^\W\d_][^\W\d_'-]*(?: [^\W\d_][^\W\d_'-]*){0,3}")
+_NOUNS = re.compile(r"[^\W\d_](?:[^\W\d_]|['-])*(?: [^\W\d_](?:[^\W\d_]|['-])*){0,3}")
 _NO_NOUN = re.compile(
     rf"\b(?:{'|'.join(sorted(WORDS))}|or|to|and|not|no|maybe|perhaps|possibly|probably|unsure|plus|minus|than|at|least|"
     r"most|more|less|fewer|but|if|percent|through|until)\b"
