@@ -1,6 +1,6 @@
 """The end of a pipeline: the report is written, and its main table is shown in the terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omegaconf import DictConfig
@@ -34,30 +34,27 @@ def write(config: DictConfig, evaluations: Mapping[str, Stage]) -> int:
         evaluations["base"].path.parent / "report.html",
         f"{config.recipe_name} ({config.scale_name})",
     )
-    _print_table(summary(paths))
-    print(f"report: {shown(report)}")
+    for line in table(summary(paths)):
+        print(line)
+    print(f"\nreport: {shown(report)}")
     return 0
 
 
-def _print_table(records: list[dict[str, Any]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("model", "questions", "accuracy", "95 % interval", "change", box=SIMPLE_HEAD)
+def table(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The lines of the main table, 80 letters wide: accuracy in %, changes in points, 95 % intervals."""
+    questions = " or ".join(dict.fromkeys(str(record["n"]) for record in records))
+    lines = ["", f"{'':<22}{f'accuracy on {questions} questions':<26}change"]
     for record in records:
-        gain = "" if record.get("difference") is None else _gain(record)
-        table.add_row(
-            record["label"],
-            str(record["n"]),
-            f"{100 * record['accuracy']:.1f} %",
-            f"{100 * record['low']:.1f} to {100 * record['high']:.1f}",
-            gain,
+        accuracy = (
+            f"{_percent(record, 'accuracy')} % ({_percent(record, 'low')} to {_percent(record, 'high')})"
         )
-    Console().print(table)
+        change = ""
+        if record["difference"] is not None:
+            low, high = (_percent(record, f"difference_{end}", "+") for end in ("low", "high"))
+            change = f"{_percent(record, 'difference', '+')} ({low} to {high}) on {record['previous']}"
+        lines.append(f"{record['label']:<22}{accuracy:<26}{change}".rstrip())
+    return lines
 
 
-def _gain(record: Mapping[str, Any]) -> str:
-    low, high = record["difference_low"], record["difference_high"]
-    change = f"{100 * record['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
-    return f"{change} points on {record['previous']}, p = {record['p']:.3f}"
+def _percent(record: Mapping[str, Any], key: str, sign: str = "") -> str:
+    return f"{100 * record[key]:{sign}.1f}"

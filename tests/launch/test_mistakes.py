@@ -65,7 +65,7 @@ MISTAKES = {
         "grpo",
         *TINY,
         'grpo.overrides=["actor_rollout_ref.actor.freeze_vision_tower=true"]',
-    ): "nothing reads it",
+    ): "grpo.lora.rank trains the language model alone",
     ("grpo", *TINY, 'grpo.overrides=["trainer.wandb_token=abc"]'): "seems to hold a secret",
     ("eval", *TINY, "eval.checkpoint=gpro"): "neither one of base, sft, grpo nor the folder",
     ("report", *TINY): "nothing is evaluated yet",
