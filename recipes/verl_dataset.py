@@ -29,7 +29,8 @@ class StrictDataset(RLHFDataset):
         """Return `dataframe` as it came, once every row of it is known to fit."""
         assert dataframe is not None
         if self.max_samples <= 0 and len(dataframe) != self.config.expected_rows:
-            raise UserError(f"{self.data_files[0]} yields {len(dataframe)} rows, not {self.config.expected_rows}.")
+            held = self.config.expected_rows
+            raise UserError(f"{self.data_files[0]} yields {len(dataframe)} rows, not the {held} it holds.")
         faults = {}
         for record in dataframe:
             row_id = record["extra_info"]["id"]
@@ -51,7 +52,7 @@ class StrictDataset(RLHFDataset):
         return dataframe
 
     def prompt_tokens(self, record: dict[str, Any]) -> int:
-        """Tokens of a row's prompt: its text, and for each picture what the processor will make of its size."""
+        """Tokens of a row's prompt: its text, and for each picture what the processor makes of its size."""
         messages = self._build_messages(record, key=self.prompt_key)
         text = self.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         tokens = len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -70,6 +71,6 @@ class StrictDataset(RLHFDataset):
             width, height = picture.size
         processor = self.processor.image_processor
         side = processor.patch_size * processor.merge_size
-        # qwen_vl_utils fits the picture to whole tokens first, within limits of its own; then the processor does.
+        # qwen_vl_utils fits the picture to whole tokens, within limits of its own, before the processor does.
         height, width = smart_resize(height, width, factor=side)
         return processor.get_number_of_image_patches(height, width, {}) // processor.merge_size**2

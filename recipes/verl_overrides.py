@@ -76,12 +76,33 @@ def total_steps(config: DictConfig, rows: int) -> int:
     """
     in_epoch = rows // config.grpo.batch_size
     if in_epoch == 0:
-        raise UserError(f"the RL set has {rows} rows, fewer than one batch (grpo.batch_size={config.grpo.batch_size}).")
+        raise UserError(
+            f"the RL set has {rows} rows, fewer than one batch (grpo.batch_size={config.grpo.batch_size})."
+        )
     return config.grpo.max_steps or in_epoch * config.grpo.epochs
 
 
+def micro_batch_size(config: DictConfig) -> int:
+    """Samples a device at once: `model.grpo_micro_batch_size`, or the share of an update when that is less.
+
+    Raises:
+        UserError: an update is not made of whole micro-batches.
+    """
+    devices = 1 if config.model.device == "cpu" else config.cluster.gpus
+    samples = config.grpo.mini_batch_size * config.grpo.group_size
+    micro = min(config.model.grpo_micro_batch_size, samples // devices)
+    if micro == 0 or samples % (micro * devices):
+        raise UserError(
+            f"an update of {samples} samples (grpo.mini_batch_size x grpo.group_size) cannot be shared out to "
+            f"{devices} devices by {config.model.grpo_micro_batch_size} (model.grpo_micro_batch_size)."
+        )
+    return micro
+
+
 def overrides(config: DictConfig, prep: Path, start_checkpoint: str, out: Path, rows: int) -> list[str]:
-    """verl's overrides for a run on `prep`'s RL set of `rows` rows, from `start_checkpoint`, working in `out`.
+    """verl's overrides for training on `prep`'s RL set of `rows` rows from `start_checkpoint`.
+
+    verl writes its checkpoints and answers below `out`.
 
     Raises:
         UserError: verl has no support for the model; `grpo.overrides` holds a key that verl ignores, does not
@@ -89,8 +110,8 @@ def overrides(config: DictConfig, prep: Path, start_checkpoint: str, out: Path, 
     """
     if config.model.family not in FAMILIES:
         raise UserError(
-            f"verl 0.9.1 cannot train model.family={config.model.family}; it trains {' and '.join(FAMILIES)}. "
-            "This model can still be fine-tuned (launch sft) and evaluated (launch eval)."
+            f"verl 0.9.1 trains {' and '.join(FAMILIES)}, not model.family={config.model.family}. "
+            "The model can still be fine-tuned (launch sft) and evaluated (launch eval)."
         )
     cpu = config.model.device == "cpu"
     groups = [
@@ -105,12 +126,13 @@ def overrides(config: DictConfig, prep: Path, start_checkpoint: str, out: Path, 
     ]
     settings = {key: value for group in groups for key, value in group.items()}
     generated = [f"{key}={render(value)}" for key, value in settings.items()]
-    users = check_user_overrides(list(config.grpo.overrides), OURS, RELIED_ON, generated)
+    users = list(config.grpo.overrides)
+    check_user_overrides(users, OURS, RELIED_ON, generated)
     return [*generated, *users]
 
 
 def _algorithm(config: DictConfig) -> dict[str, Any]:
-    """Group-normalised advantages; the divergence from the start model is in the loss, never in the reward."""
+    """Group-normalised advantages; divergence from the start model is in the loss, never in the reward."""
     return {
         "algorithm.adv_estimator": "grpo",
         "algorithm.norm_adv_by_std_in_grpo": True,
@@ -124,8 +146,8 @@ def _data(config: DictConfig, prep: Path, rows: int) -> dict[str, Any]:
     verl builds a validation set whether or not it validates: one row of the same file.
     """
     return {
-        "data.train_files": str(prep / "rl.parquet"),
-        "data.val_files": str(prep / "rl.parquet"),
+        "data.train_files": str(prep.resolve() / "rl.parquet"),
+        "data.val_files": str(prep.resolve() / "rl.parquet"),
         "data.val_max_samples": 1,
         "data.custom_cls.path": "pkg://recipes.verl_dataset",
         "data.custom_cls.name": "StrictDataset",
@@ -166,7 +188,7 @@ def _actor_and_reference(config: DictConfig) -> dict[str, Any]:
 
     verl counts warm-up in steps, each of several updates.
     """
-    grpo, micro = config.grpo, config.model.grpo_micro_batch_size
+    grpo, micro = config.grpo, micro_batch_size(config)
     return {
         f"{ACTOR}.strategy": "fsdp2",
         f"{ACTOR}.optim.lr": grpo.lr * config.model.lr_scale.grpo,
@@ -190,7 +212,7 @@ def _rollout(config: DictConfig) -> dict[str, Any]:
     return {
         f"{ROLLOUT}.n": config.grpo.group_size,
         f"{ROLLOUT}.temperature": config.grpo.temperature,
-        f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": config.model.grpo_micro_batch_size,
+        f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": micro_batch_size(config),
         f"{ROLLOUT}.calculate_log_probs": True,
         f"{ROLLOUT}.seed": config.seed,
     }
@@ -201,7 +223,7 @@ def _reward(config: DictConfig) -> dict[str, Any]:
     return {
         "reward.custom_reward_function.path": str(PACKAGES / "rewards" / "cvs_reward.py"),
         "reward.custom_reward_function.name": "compute_score",
-        **{f"+reward.custom_reward_function.reward_kwargs.{key}": value for key, value in config.reward.items()},
+        **{f"+reward.custom_reward_function.reward_kwargs.{k}": v for k, v in config.reward.items()},
         "reward.reward_manager.source": "importlib",
         "reward.reward_manager.name": "RecordingRewardManager",
         "reward.reward_manager.module.path": "pkg://recipes.verl_reward",
@@ -220,14 +242,13 @@ def _trainer(config: DictConfig, out: Path, steps: int, rows: int) -> dict[str, 
         "trainer.test_freq": -1,
         "trainer.val_before_train": False,
         "trainer.logger": ["console", "file"],
-        "trainer.default_local_dir": str(out / "checkpoints"),
-        "+trainer.answers_dir": str(out / "answers"),
-        "ray_kwargs.ray_init.runtime_env.py_executable": sys.executable,
+        "trainer.default_local_dir": str(out.resolve() / "checkpoints"),
+        "+trainer.answers_dir": str(out.resolve() / "answers"),
     }
 
 
 def _gpu(config: DictConfig) -> dict[str, Any]:
-    """Eight GPUs: vLLM rollouts, bfloat16 compute on float32 master weights, the reference parked on the host."""
+    """vLLM rollouts, bfloat16 compute on float32 master weights, the reference parked on the host."""
     return {
         "trainer.device": "cuda",
         "trainer.n_gpus_per_node": config.cluster.gpus,
@@ -245,13 +266,15 @@ def _cpu(config: DictConfig) -> dict[str, Any]:
         "trainer.device": "cpu",
         "trainer.n_gpus_per_node": 1,
         f"{ROLLOUT}.name": "hf_cpu",
+        # Imported by the processes that build the model, which are those that look up the rollout.
+        f"{MODEL}.external_lib": "recipes.verl_cpu.server",
         f"{ROLLOUT}.tensor_model_parallel_size": 1,
         f"{ROLLOUT}.free_cache_engine": False,
         f"+{ROLLOUT}.agent.agent_loop_manager_class": "recipes.verl_cpu.agent_loop.StepAgentLoopManager",
         "reward.num_workers": 1,
         "data.dataloader_num_workers": 0,
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
-        # Ray counts slots, not cores: every actor of verl takes one, and the trainer hangs where they run out.
+        # Ray counts slots, not cores: every actor of verl takes one, and where they run out it hangs.
         "ray_kwargs.ray_init.num_cpus": 16,
         "+ray_kwargs.ray_init.num_gpus": 1,
         "+ray_kwargs.ray_init.include_dashboard": False,
@@ -279,7 +302,7 @@ def environment(config: DictConfig, out: Path) -> dict[str, str]:
     """What verl's processes need in their environment besides ours; they run on this machine alone."""
     settings = {
         "PYTHONPATH": os.pathsep.join(filter(None, [str(PACKAGES), os.environ.get("PYTHONPATH")])),
-        "VERL_FILE_LOGGER_PATH": str(out / "metrics.jsonl"),
+        "VERL_FILE_LOGGER_PATH": str(out.resolve() / "metrics.jsonl"),
         "VERL_USE_EXTERNAL_MODULES": "recipes.verl_compat",
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",

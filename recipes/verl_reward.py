@@ -16,10 +16,10 @@ from verl.experimental.reward_loop.reward_manager.base import RawRewardFn, Rewar
 
 
 class RecordingRewardManager(RewardManagerBase):
-    """Scores one answer by the configured function and appends it to this process's file in `trainer.answers_dir`.
+    """Scores an answer by the configured function and appends it to this process's file of answers.
 
-    A line holds step, index (of the row in the RL set), session (of the answer in its group), id, completion,
-    tokens, truncated and what the reward function returned.
+    The files stand in `trainer.answers_dir`. A line holds step, index (of the row in the RL set), session (of
+    the answer in its group), id, completion, tokens, truncated and what the reward function returned.
     """
 
     def __init__(
@@ -34,7 +34,8 @@ class RecordingRewardManager(RewardManagerBase):
         folder = Path(config.trainer.answers_dir)
         folder.mkdir(parents=True, exist_ok=True)
         self._limit = config.data.max_response_length
-        self._out = open(folder / f"{socket.gethostname()}-{os.getpid()}.jsonl", "a", encoding="utf-8")
+        name = f"{socket.gethostname()}-{os.getpid()}.jsonl"
+        self._out = open(folder / name, "a", encoding="utf-8")  # noqa: SIM115  open while the process lives
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
         item = data[-1]

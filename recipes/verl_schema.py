@@ -4,9 +4,11 @@ The tree is composed from the package's own files by Hydra, without importing ve
 """
 
 import difflib
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -18,7 +20,7 @@ from data_prep.errors import UserError
 
 # Keys that verl 0.9.1 composes and then reads nowhere, with what to do instead.
 DEAD = {
-    "actor_rollout_ref.actor.freeze_vision_tower": "nothing reads it; grpo.lora.rank=... trains the language model alone",
+    "actor_rollout_ref.actor.freeze_vision_tower": "grpo.lora.rank trains the language model alone",
     "custom_reward_function": "the trainer reads reward.custom_reward_function, which the recipe sets",
     "reward_model": "the trainer reads reward.reward_model, reward.reward_manager and reward.num_workers",
     "sandbox_fusion": "the trainer reads reward.sandbox_fusion",
@@ -40,30 +42,36 @@ def compose_verl(overrides: list[str]) -> DictConfig:
         return compose("ppo_trainer", overrides=overrides)
 
 
-@cache
-def _schema() -> DictConfig:
-    return compose_verl([])
-
-
 def check_user_overrides(
     given: list[str], ours: dict[str, str], relied_on: dict[str, str], generated: list[str]
-) -> list[str]:
-    """Return `given` when every key may be set by a user and the whole composes.
+) -> None:
+    """See that every override in `given` may be set by a user, and that the whole composes.
 
-    `ours` maps a verl key to the key of ours that holds its value; `relied_on` maps a key or the head of keys
-    to the reason why it stays as it is; `generated` are the overrides that come before.
+    `ours` maps a verl key to the key of ours that holds its value; `relied_on` maps a key, or the head of
+    several, to the reason why it stays as it is; `generated` are the overrides that come before.
 
     Raises:
-        UserError: the first key that may not be set, with the reason and what to set instead.
+        UserError: the first override that cannot be taken, with the reason and what to set instead.
     """
     for text in given:
-        _check(_parse(text), text, ours, relied_on)
+        override = _parse(text)
+        key = override.key_or_group
+        for heads, message in (
+            (DEAD, "verl 0.9.1 ignores it: {}"),
+            (ours, "its value is held by {}; set that"),
+            (relied_on, "{}"),
+        ):
+            head = next((head for head in heads if key == head or key.startswith(f"{head}.")), None)
+            if head is not None:
+                raise UserError(f"grpo.overrides: {text!r} cannot be taken; {message.format(heads[head])}.")
+        if not _known(key, adding=override.is_add() or override.is_force_add()):
+            nearest = difflib.get_close_matches(key, _leaves(_tree()), n=1, cutoff=0.0)[0]
+            raise UserError(f"grpo.overrides: verl 0.9.1 has no key {key}; did you mean {nearest}?")
     if given:
         try:
             compose_verl([*generated, *given])
         except HydraException as error:
             raise UserError(f"grpo.overrides does not fit verl's configuration: {error}") from error
-    return given
 
 
 def _parse(text: str) -> Override:
@@ -73,49 +81,29 @@ def _parse(text: str) -> Override:
         raise UserError(f"grpo.overrides: {text!r} is not of the form key=value ({error}).") from error
 
 
-def _check(override: Override, text: str, ours: dict[str, str], relied_on: dict[str, str]) -> None:
-    key = override.key_or_group
-    for heads, message in (
-        (DEAD, "verl 0.9.1 ignores it: {}"),
-        (ours, "its value is held by {}; set that"),
-        (relied_on, "{}"),
-    ):
-        head = next((head for head in heads if key == head or key.startswith(f"{head}.")), None)
-        if head is not None:
-            raise UserError(f"grpo.overrides: {text!r} cannot be taken; {message.format(heads[head])}.")
-    if not _known(key, adding=override.is_add() or override.is_force_add()):
-        nearest = difflib.get_close_matches(key, leaves(), n=1, cutoff=0.0)[0]
-        raise UserError(f"grpo.overrides: verl 0.9.1 has no key {key}; did you mean {nearest}?")
+@cache
+def _tree() -> dict[str, Any]:
+    tree = OmegaConf.to_container(compose_verl([]), resolve=False)
+    assert isinstance(tree, dict)
+    return tree
 
 
 def _known(key: str, adding: bool) -> bool:
-    """Whether `key` is in the tree, or may be added: below an open mapping, or to a node that verl builds a
-    dataclass from, which refuses a field it does not have when the run starts."""
-    schema = _schema()
-    if _has(schema, key):
-        return True
-    parent = key.rpartition(".")[0]
-    if not (adding and parent and _has(schema, parent)):
-        return False
-    node = OmegaConf.select(schema, parent, throw_on_resolution_failure=False, throw_on_missing=False)
-    return isinstance(node, DictConfig) and (len(node) == 0 or "_target_" in node)
-
-
-def _has(schema: DictConfig, key: str) -> bool:
-    node = schema
+    """Whether `key` is in verl's tree, or may be added to it: below an open mapping, or to a node that verl
+    makes a dataclass of, which refuses a field that it does not have when the run starts."""
     *path, last = key.split(".")
+    node: Any = _tree()
     for name in path:
-        node = node._get_node(name) if isinstance(node, DictConfig) and name in node else None
-    return isinstance(node, DictConfig) and last in node._content if node is not None else False
+        node = node.get(name) if isinstance(node, dict) else None
+    if not isinstance(node, dict):
+        return False
+    return last in node or (adding and bool(path) and (not node or "_target_" in node))
 
 
-def leaves(node: DictConfig | None = None, prefix: str = "") -> list[str]:
-    """Every dotted key of verl's tree that holds a value."""
-    tree = OmegaConf.to_container(_schema(), resolve=False) if node is None else node
-    found = []
+def _leaves(tree: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """Every dotted key that holds a value."""
     for name, value in tree.items():
         if isinstance(value, dict) and value:
-            found += leaves(value, f"{prefix}{name}.")
+            yield from _leaves(value, f"{prefix}{name}.")
         elif name != "_target_":
-            found.append(f"{prefix}{name}")
-    return found
+            yield f"{prefix}{name}"

@@ -1,9 +1,10 @@
 """verl's trainer on a machine without an accelerator: a platform, a rollout engine and an agent loop.
 
-Loaded by verl itself in every one of its processes (`VERL_USE_EXTERNAL_MODULES=recipes.verl_cpu`). All
-of it goes through the registries and configuration keys that verl offers; where verl 0.9.1 offers none,
-the one function that is replaced says why. Trainer, losses, data, reward workers and checkpoints are
-verl's own.
+Loaded by verl itself: this module in every one of its processes (`VERL_USE_EXTERNAL_MODULES`), the rollout
+where a model is built (`model.external_lib`), the agent loop where one is started
+(`agent.agent_loop_manager_class`). All of it goes through the registries and keys that verl offers; where
+verl 0.9.1 offers none, the one function that is replaced says why. Trainer, losses, data, reward workers
+and checkpoints are verl's own.
 
     platform.py      what verl asks of a device, answered for the CPU
     position_ids.py  a batch in which every sequence has the same length
@@ -19,10 +20,10 @@ SUPPORTED_VERL = "0.9.1"
 
 if version("verl") != SUPPORTED_VERL:
     raise ImportError(
-        f"recipes.verl_cpu is written for verl {SUPPORTED_VERL} and meets internals that other versions move; "
-        f"verl {version('verl')} is installed. Install verl=={SUPPORTED_VERL}, or train on GPUs."
+        f"recipes.verl_cpu is written for the internals of verl {SUPPORTED_VERL}, and {version('verl')} is "
+        f"installed; pip install verl=={SUPPORTED_VERL}, or train on GPUs."
     )
 
-import recipes.torch_setup  # noqa: F401  before transformers
-import recipes.verl_compat  # noqa: F401  before what it patches is imported by name
-from recipes.verl_cpu import platform, position_ids, server  # noqa: F401  registers
+import recipes.torch_setup  # noqa: E402
+import recipes.verl_compat  # noqa: E402, F401
+from recipes.verl_cpu import platform, position_ids  # noqa: E402, F401

@@ -1,4 +1,4 @@
-"""Generation with transformers on the CPU: every answer of a step in one left-padded batch, with a key-value cache."""
+"""Generation with transformers on the CPU: all answers of a step in one left-padded batch, with a cache."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class Prompt:
     """One question as the model reads it.
 
     - `token_ids`: with every picture's placeholder repeated to its number of tokens.
-    - `features`: from the processor: `pixel_values` (patches, values of a patch), `image_grid_thw` (pictures, 3)
-      in patches, `images_seqlens` (pictures,) patches of each; empty without pictures.
+    - `features`: from the processor: `pixel_values` (patches, values of a patch), `image_grid_thw`
+      (pictures, 3) in patches, `images_seqlens` (pictures,) patches of each; empty without pictures.
     - `positions`: (4, length) ids of text, time, height and width.
     """
 
@@ -67,8 +67,10 @@ class Engine:
     """The policy for generation; its weights are replaced after every update of the actor."""
 
     def __init__(self, path: str, end_ids: Sequence[int], pad_id: int, vocabulary: int) -> None:
-        """Load the model at `path`. Tokens from `vocabulary` on, the tokenizer's length, are never sampled: they
-        decode to nothing. Nor are the picture placeholders: with no picture behind it, one would stop training.
+        """Load the model at `path`.
+
+        Ids from `vocabulary` on, the tokenizer's length, are never sampled: they decode to nothing. Nor are
+        picture placeholders: one without a picture behind it would stop training.
         """
         self.model = load_model(path, LOADING)
         config = self.model.config

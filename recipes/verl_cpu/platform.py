@@ -16,7 +16,7 @@ from verl.plugin.platform import PlatformBase, PlatformRegistry
 
 
 class _DeviceModule(types.ModuleType):
-    """`torch.cpu` with the calls that verl makes on `torch.cuda` besides; there is no device memory to report."""
+    """`torch.cpu` with the calls that verl makes on `torch.cuda` besides; no device memory to report."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.cpu, name)
@@ -118,7 +118,7 @@ _init_process_group = torch.distributed.init_process_group
 
 
 def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
-    """torch's, after mending the backend: verl names the CPU's twice, as host and as device, which torch refuses."""
+    """torch's, which refuses the backend as verl spells it: the CPU's twice, as host and as device."""
     if backend == "cpu:gloo,cpu:gloo":
         backend = "cpu:gloo"
     _init_process_group(backend, *args, **kwargs)

@@ -13,13 +13,13 @@ _stock = tensordict_utils.maybe_fix_3d_position_ids
 
 
 def maybe_fix_3d_position_ids(data: TensorDict) -> None:
-    """Make the last axis of `data["position_ids"]` the ragged one, in place; takes the place of verl's function."""
+    """Make the last axis of `data["position_ids"]` the ragged one, in place, as verl's own means to."""
     positions = data.get("position_ids", None)
     if isinstance(positions, torch.Tensor) and positions.is_nested and positions.dim() == 3:
         values, offsets = positions.values(), positions.offsets()
         if values.size(0) == int(offsets[-1]):  # the rows of all samples lie below each other
-            samples = values.view(len(offsets) - 1, -1, values.size(1)).unbind(0)
-            data["position_ids"] = tensordict_utils.nested_tensor_from_tensor_list(list(samples), ragged_idx=2)
+            samples = list(values.view(len(offsets) - 1, -1, values.size(1)).unbind(0))
+            data["position_ids"] = tensordict_utils.nested_tensor_from_tensor_list(samples, ragged_idx=2)
     _stock(data)
 
 

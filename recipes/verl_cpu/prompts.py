@@ -34,13 +34,13 @@ class PromptEncoder:
         """The prompt of chat `messages` whose picture parts hold paths.
 
         Raises:
-            ValueError: the prompt is longer than allowed; cutting it would tear pictures and placeholders apart.
+            ValueError: the prompt is too long; cut, its placeholders would no longer fit its pictures.
         """
         images, _ = process_vision_info(messages, image_patch_size=self.patch_size)
         features: dict[str, torch.Tensor] = {}
         token_ids = self.builder.build_initial_tokens(messages, images=images, mm_inputs_out=features)
         if len(token_ids) > self.max_length:
-            raise ValueError(f"a prompt has {len(token_ids)} tokens, more than data.max_prompt_length={self.max_length}")
+            raise ValueError(f"a prompt of {len(token_ids)} tokens; data.max_prompt_length={self.max_length}")
         kept = {name: features[name] for name in ("pixel_values", "image_grid_thw") if name in features}
         if "image_grid_thw" in kept:
             grid = kept["image_grid_thw"]

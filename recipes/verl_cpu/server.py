@@ -85,7 +85,9 @@ class RolloutServer:
             partition_id=partition,
         )
         tq.kv_batch_put(
-            keys=[row["uid"] for row in rows], tags=[{"status": "finished"}] * len(rows), partition_id=partition
+            keys=[row["uid"] for row in rows],
+            tags=[{"status": "finished"} for _ in rows],
+            partition_id=partition,
         )
 
     def _sampling(self, validate: bool) -> tuple[int, float]:
@@ -93,7 +95,7 @@ class RolloutServer:
         config = self.config
         settings = config.val_kwargs if validate else config
         if settings.top_p != 1 or settings.top_k not in (-1, 0):
-            raise ValueError(f"{NAME} samples from the whole distribution; leave rollout.top_p=1 and top_k=-1")
+            raise ValueError(f"{NAME} samples from the whole distribution: rollout.top_p=1, top_k=-1")
         return settings.n, settings.temperature
 
     def _score(self, samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -220,7 +222,8 @@ class Replica(RolloutReplica):
             .options(name=actor_name(self.replica_rank), num_cpus=0)
             .remote(self.config, self.model_config, self.replica_rank)
         )
-        self.servers, self._server_handle, self._server_address = [server], server, actor_name(self.replica_rank)
+        self.servers, self._server_handle = [server], server
+        self._server_address = actor_name(self.replica_rank)
 
     async def wake_up(self) -> None: ...
     async def sleep(self) -> None: ...

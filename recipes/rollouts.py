@@ -1,0 +1,146 @@
+"""Follows a running GRPO: verl's metrics and the reward workers' answers become our two logs, step by step.
+
+    rollouts.jsonl  a line an answer: step, id, completion, tokens, truncated, score, accuracy, format, ...
+    metrics.jsonl   a line a step, under names that do not change with verl's
+
+verl and its reward workers append to files of their own (`metrics.jsonl`, `answers/` in `out`). A step
+counts once its checkpoint is whole: when a killed run is taken up again, steps up to the checkpoint are
+completed from those files, and later ones are dropped, to be trained anew.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from data_prep.atomic import JsonlLog, read_jsonl, write_jsonl
+
+# Our name of a metric, and verl's; the reward's parts come from the answers themselves.
+VERL_METRICS = {
+    "kl": "actor/kl_loss",
+    "entropy": "actor/entropy",
+    "loss": "actor/pg_loss",
+    "clip_fraction": "actor/pg_clipfrac",
+    "grad_norm": "actor/grad_norm",
+    "lr": "actor/lr",
+    "prompt_tokens": "prompt_length/mean",
+    "rollout_gap": "training/rollout_probs_diff_mean",
+    "seconds": "timing_s/step",
+    "seconds_old_log_prob": "timing_s/old_log_prob",
+    "seconds_reference": "timing_s/ref",
+    "seconds_update": "timing_s/update_actor",
+    "seconds_weights": "timing_s/update_weights",
+    "seconds_save": "timing_s/save_checkpoint",
+}
+ANSWER_MEANS = {
+    "reward": "score",
+    "accuracy": "accuracy",
+    "format": "format",
+    "response_tokens": "tokens",
+    "truncated": "truncated",
+}
+
+
+class LostAnswersError(RuntimeError):
+    """verl finished a step with fewer answers than it was asked for: it replaces a failed group by copies."""
+
+
+def drop_after(folder: Path, step: int) -> None:
+    """Take the steps after `step` out of the run directory's two logs."""
+    for path in (folder / "metrics.jsonl", folder / "rollouts.jsonl"):
+        if path.exists():
+            JsonlLog(path).close()  # drops a line that was cut short
+            write_jsonl(path, (record for record in read_jsonl(path) if record["step"] <= step))
+
+
+class StepLogs:
+    """The two logs, brought up to date by `poll` while verl runs."""
+
+    def __init__(self, folder: Path, out: Path, answers_a_step: int, metrics: JsonlLog) -> None:
+        """`folder` is the run directory, `out` where verl writes, `metrics` the run's open metrics log."""
+        self._out, self._per_step, self._metrics = out, answers_a_step, metrics
+        self._rollouts = JsonlLog(folder / "rollouts.jsonl")
+        self._logged = {
+            "metrics": {record["step"] for record in read_jsonl(folder / "metrics.jsonl")},
+            "rollouts": {record["step"] for record in read_jsonl(folder / "rollouts.jsonl")},
+        }
+        self._read: dict[Path, int] = {}
+        self._answers: dict[int, dict[tuple[int, int], dict[str, Any]]] = {}
+
+    def __enter__(self) -> "StepLogs":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._rollouts.close()
+
+    def start_attempt(self, done: int) -> None:
+        """Complete the logs up to step `done` from what an earlier attempt left, and clear that away."""
+        list(self._steps(done))
+        for step in sorted(step for step in self._answers if step <= done):
+            # Killed between saving this step and logging it.
+            self._log(step, {})
+        self._read, self._answers = {}, {}
+        (self._out / "metrics.jsonl").unlink(missing_ok=True)
+        shutil.rmtree(self._out / "answers", ignore_errors=True)
+
+    def poll(self) -> Iterator[dict[str, Any]]:
+        """Log the steps that verl has finished since the last call and yield their metrics.
+
+        Raises:
+            LostAnswersError: a step has fewer answers than prompts times group size.
+        """
+        yield from self._steps(None)
+
+    def _steps(self, last: int | None) -> Iterator[dict[str, Any]]:
+        finished = list(self._new_records(self._out / "metrics.jsonl"))
+        for path in sorted((self._out / "answers").glob("*.jsonl")):
+            for answer in self._new_records(path):
+                place = (answer.pop("index"), answer.pop("session"))
+                self._answers.setdefault(answer["step"], {})[place] = answer
+        for record in finished:
+            if last is None or record["step"] <= last:
+                yield self._log(record["step"], record["data"])
+
+    def _log(self, step: int, verl: dict[str, Any]) -> dict[str, Any]:
+        answers = self._answers.pop(step, {})
+        if len(answers) < self._per_step:
+            raise LostAnswersError(
+                f"step {step} has {len(answers)} of {self._per_step} answers; verl.log tells what failed."
+            )
+        ordered = [answers[place] for place in sorted(answers)]
+        if step not in self._logged["rollouts"]:
+            self._rollouts.append(*ordered)
+        record = step_metrics(step, ordered, verl)
+        if step not in self._logged["metrics"]:
+            self._metrics.append(record)
+        return record
+
+    def _new_records(self, path: Path) -> Iterator[dict[str, Any]]:
+        """Whole lines that were added to `path` since the last call."""
+        if not path.exists():
+            return
+        with open(path, "rb") as content:
+            content.seek(self._read.get(path, 0))
+            whole, newline, _ = content.read().rpartition(b"\n")
+        self._read[path] = self._read.get(path, 0) + len(whole) + len(newline)
+        for line in whole.splitlines():
+            yield json.loads(line)
+
+
+def step_metrics(step: int, answers: list[dict[str, Any]], verl: dict[str, Any]) -> dict[str, Any]:
+    """One record of metrics.jsonl from a step's answers and verl's metrics, which may lack some.
+
+    `flat_groups` is the share of prompts whose answers all have one score: they teach nothing.
+    """
+    record: dict[str, Any] = {"step": step}
+    for name, key in ANSWER_MEANS.items():
+        record[name] = sum(answer[key] for answer in answers) / len(answers)
+    groups: dict[str, set[float]] = {}
+    for answer in answers:
+        groups.setdefault(answer["id"], set()).add(answer["score"])
+    record["flat_groups"] = sum(len(scores) == 1 for scores in groups.values()) / len(groups)
+    return record | {name: verl[key] for name, key in VERL_METRICS.items() if verl.get(key) is not None}
