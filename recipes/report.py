@@ -20,6 +20,7 @@ from recipes import report_charts as charts
 from recipes import report_samples as samples
 from recipes import report_words as words
 from recipes.run_dir import RunDir
+from recipes.scores import CELL
 from recipes.statistics import Difference, paired_difference
 
 LABELS = {"base": "base", "sft": "SFT", "grpo": "SFT+RL", "grpo-blank": "SFT+RL, grey pictures"}
@@ -99,10 +100,10 @@ def write_report(
         "date": datetime.date.today().isoformat(),
         "stages": [(stage.key, stage.label, stage.scores["overall"]) for stage in stages],
         "summary": summary(evals),
-        "changes": [_change(stage, loaded) for stage in stages[1:]],
+        "sentences": _sentences(stages, loaded),
         "last": last.label,
         "overall": last.scores["overall"],
-        "learned": words.learned(last.scores["cells"]),
+        "learned": words.learned(last.scores["cells"], _seeing(loaded)),
         "table": table,
         "before": stages[-2].label if len(stages) > 1 else None,
         "intervals": charts.interval_chart([_strip(line, stages) for line in table]),
@@ -160,22 +161,38 @@ def _compare(before: Evaluation, after: Evaluation, cell: tuple[str, ...] | None
     rows = [
         (p["accuracy"], after.predictions[name]["accuracy"], p["group"])
         for name, p in before.predictions.items()
-        if cell is None or (p["subset"], p["task"], p["category"]) == cell
+        if cell is None or _cell(p) == cell
     ]
     return paired_difference(*zip(*rows, strict=True))
 
 
-def _change(stage: Evaluation, loaded: Mapping[str, Evaluation]) -> str:
-    previous = _previous(stage.key, loaded)
-    return words.change(stage.label, previous.label, _compare(previous, stage))
+def _sentences(stages: list[Evaluation], loaded: Mapping[str, Evaluation]) -> list[str]:
+    found = []
+    for stage in stages:
+        previous = _previous(stage.key, loaded)
+        if previous is not None:
+            found.append(words.change(stage.label, previous.label, _compare(previous, stage)))
+        found.append(words.unread(stage.label, stage.scores["overall"]))
+    return [sentence for sentence in found if sentence]
+
+
+def _seeing(loaded: Mapping[str, Evaluation]) -> list[Difference] | None:
+    """For every category: the same model with its pictures against grey ones; None where not measured."""
+    if not {"grpo", "grpo-blank"} <= loaded.keys():
+        return None
+    seen, blank = loaded["grpo"], loaded["grpo-blank"]
+    return [_compare(blank, seen, _cell(scores)) for scores in seen.scores["cells"]]
+
+
+def _cell(scores: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(scores[key] for key in CELL)
 
 
 def _table(stages: list[Evaluation]) -> list[dict[str, Any]]:
     """A line for all and one a category: every stage's scores, the last stage's gain over the one before."""
     lines = [("all", None, [stage.scores["overall"] for stage in stages])]
     for scores in zip(*(stage.scores["cells"] for stage in stages), strict=True):
-        cell = (scores[0]["subset"], scores[0]["task"], scores[0]["category"])
-        lines.append((words.cell_name(scores[0]), cell, list(scores)))
+        lines.append((words.cell_name(scores[0]), _cell(scores[0]), list(scores)))
     return [
         {
             "name": name,

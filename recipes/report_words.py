@@ -45,15 +45,26 @@ def change(label: str, before: str, found: Difference) -> str:
     return f"{label} cannot be told from {before}: {points(found.difference)} points ({spread})."
 
 
-def learned(cells: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def unread(label: str, scores: Mapping[str, Any]) -> str | None:
+    """A sentence where a tenth or more of a stage's answers could not be read, which all count as wrong."""
+    if scores["unparsed"] < 0.1:
+        return None
+    return f"{percent(scores['unparsed'])} of the answers of {label} cannot be read and count as wrong."
+
+
+def learned(cells: Sequence[Mapping[str, Any]], seeing: Sequence[Difference] | None) -> dict[str, list[str]]:
     """Sort categories by what their interval says against the best answer without looking.
 
-    Keys: `learned` (the whole interval lies above it), `unclear` (it lies within), `below`.
+    `seeing`: for each cell how much better the same model is with its pictures than with grey ones; None
+    where that was not measured. Keys: `learned` (the whole interval lies above), `text` (so too, but the
+    model does as well with grey pictures), `unclear` (the interval includes it), `below`.
     """
-    found: dict[str, list[str]] = {"learned": [], "unclear": [], "below": []}
-    for cell in cells:
+    found: dict[str, list[str]] = {"learned": [], "text": [], "unclear": [], "below": []}
+    for index, cell in enumerate(cells):
         bar = blind(cell)
         kind = "learned" if cell["low"] > bar else "below" if cell["high"] < bar else "unclear"
+        if kind == "learned" and seeing is not None and seeing[index].direction <= 0:
+            kind = "text"
         found[kind].append(
             f"{cell_name(cell)} — {percent(cell['accuracy'])} ({interval(cell['low'], cell['high'])}; "
             f"without looking {percent(bar)})"

@@ -7,7 +7,7 @@ from PIL import Image
 
 from recipes.report_charts import Mark, Strip, answers_chart, interval_chart, line_chart, running_mean, ticks
 from recipes.report_samples import KINDS, choose, embed
-from recipes.report_words import blank_verdict, change, learned
+from recipes.report_words import blank_verdict, change, learned, unread
 from recipes.statistics import Difference
 
 
@@ -142,9 +142,29 @@ def test_learned_means_the_whole_interval_above_the_blind_answer():
         cell(0.3, 0.2, 0.39),
         cell(0.3, 0.26, 0.39, majority=0.2),
     ]
-    found = learned(cells)
-    assert {kind: len(lines) for kind, lines in found.items()} == {"learned": 2, "unclear": 1, "below": 1}
+    found = learned(cells, None)
+    assert {kind: len(lines) for kind, lines in found.items()} == {
+        "learned": 2,
+        "text": 0,
+        "unclear": 1,
+        "below": 1,
+    }
     assert found["learned"][0] == "FOV, S2G: roof form — 60.0\u00a0% (50.0–70.0; without looking 40.0\u00a0%)"
+
+
+def test_learned_without_pictures_is_told_apart():
+    same, better = Difference(0.0, -0.1, 0.1, 1.0), Difference(0.5, 0.3, 0.6, 0.001)
+    found = learned([cell(0.9, 0.8, 1.0, category=name) for name in ("facade", "location")], [same, better])
+    assert found["text"][0].startswith("FOV, S2G: facade")
+    assert found["learned"][0].startswith("FOV, S2G: location")
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(0.0, None), (0.09, None), (1.0, "100.0\u00a0% of the answers of base")]
+)
+def test_unreadable_answers_are_said(share, said):
+    sentence = unread("base", {"unparsed": share})
+    assert sentence is None if said is None else sentence.startswith(said)
 
 
 @pytest.mark.parametrize(
