@@ -37,16 +37,11 @@ def stage_command(stage: Stage) -> list[str]:
     count = used_gpus(stage.config)
     if stage.name != "sft" or count < 2:
         return [sys.executable, "-m", *module]
-    flags = [
-        "--num_processes",
-        str(count),
-        "--num_machines",
-        "1",
-        "--dynamo_backend",
-        "no",
-        *_sharding(stage.config),
-    ]
-    return [sys.executable, "-m", "accelerate.commands.launch", *flags, "--module", *module]
+    return [
+        sys.executable, "-m", "accelerate.commands.launch",
+        "--num_processes", str(count), "--num_machines", "1", "--main_process_port", "0",
+        "--dynamo_backend", "no", *_sharding(stage.config), "--module", *module,
+    ]  # fmt: skip
 
 
 def _sharding(config: dict[str, Any]) -> list[str]:

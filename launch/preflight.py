@@ -45,8 +45,10 @@ def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
 
 
 def check(config: DictConfig, stages: Sequence[Stage]) -> None:
-    """Raises:
-    UserError: something stands in the way; all findings, one a line.
+    """Return when nothing stands in the way.
+
+    Raises:
+        UserError: all findings, one a line.
     """
     found = findings(config, stages)
     if found:
@@ -169,7 +171,7 @@ def disk_need(config: DictConfig, stage: Stage) -> float:
     if stage.name == "prep":
         if config.data.synthetic is not None:
             return (config.data.synthetic.train_groups + config.data.synthetic.test_groups) * 50e3 / GIB
-        folders = [Path(config.data.root, subset) for subset in config.data.subsets]
+        folders = [Path(config.data.root or "", subset) for subset in config.data.subsets]
         pictures = (p.stat().st_size for folder in folders for p in folder.rglob("*") if p.is_file())
         return sum(pictures) / GIB
     if stage.name == "sft":
@@ -182,17 +184,19 @@ def disk_need(config: DictConfig, stage: Stage) -> float:
 
 
 def _disk(config: DictConfig, stages: Sequence[Stage]) -> Iterator[str]:
-    root = None if OmegaConf.is_missing(config.data, "root") else config.data.root
-    countable = [
-        s for s in stages if s.name != "prep" or config.data.synthetic is not None or root is not None
-    ]
-    need = sum(disk_need(config, stage) for stage in countable)
-    if not stages or not (parent := existing_parent(stages[0].path)).is_dir():
-        return
-    free = free_disk(parent)
-    if free < need:
-        names = ", ".join(dict.fromkeys(stage.name for stage in stages))
-        yield (
-            f"{parent} has {free:.1f} GiB free, and {names} may write "
-            f"{need:.1f} GiB: free some, set runs_dir= to a larger disk, or lower grpo.keep_checkpoints."
-        )
+    """A stage that has begun is left out: much of what it writes stands on the disk already."""
+    root_known = config.data.synthetic is not None or not is_unset(config, "data.root")
+    ahead = [s for s in stages if not (s.path / "config.yaml").exists() and (root_known or s.name != "prep")]
+    disks: dict[int, list[Stage]] = {}
+    for stage in ahead:
+        disks.setdefault(existing_parent(stage.path).stat().st_dev, []).append(stage)
+    for together in disks.values():
+        need = sum(disk_need(config, stage) for stage in together)
+        place = existing_parent(together[0].path)
+        free = free_disk(place)
+        if free < need:
+            names = ", ".join(dict.fromkeys(stage.name for stage in together))
+            yield (
+                f"{place} has {free:.1f} GiB free, and {names} may write {need:.1f} GiB: "
+                "free some, set runs_dir= to a larger disk, or lower grpo.keep_checkpoints."
+            )

@@ -4,6 +4,8 @@ import pytest
 
 from launch import machine
 from launch.cli import main
+from launch.compose import compose
+from launch.pipeline import stages_of
 
 TINY = ("recipe=imagination_cot", "scale=tiny")
 PAPER = ("recipe=imagination_cot",)
@@ -118,6 +120,11 @@ def test_too_little_disk_is_found_before_the_start(tmp_path, monkeypatch, capsys
     monkeypatch.setattr("launch.preflight.free_disk", lambda _: 0.01)
     assert main(["pipeline", *TINY]) == 2
     assert "has 0.0 GiB free, and prep, base, eval, sft, grpo may write" in capsys.readouterr().err
+    # A stage that has begun holds much of its space already, and must be able to go on.
+    stage = stages_of("prep", compose(TINY))[0]
+    stage.open()
+    monkeypatch.setattr("launch.pipeline.run_stage", lambda *_: 7)
+    assert main(["prep", *TINY]) == 7
 
 
 def test_a_file_in_the_place_of_runs_dir_is_told(tmp_path, monkeypatch, capsys):
