@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from PIL import Image
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
+from data_prep.errors import UserError
 from data_prep.prompts import PromptSpec, build_messages
 from data_prep.rows import Row
 from recipes.backbone import load_model, load_processor
@@ -31,8 +32,8 @@ class Decoder:
     """A model with its processor, ready to answer.
 
     `temperature` at or below 0.01 takes the likeliest token. Above, each row is sampled from its own
-    random stream, made of `seed` and the row's id, so that an answer depends neither on the rows beside
-    it nor on where a killed run was taken up again. The checkpoint's own sampling defaults
+    random stream, made of `seed` and the row's id, so that an answer depends (up to rounding) neither on
+    the rows beside it nor on where a killed run was taken up again. The checkpoint's own sampling defaults
     (penalties, top-k) are not used.
     """
 
@@ -57,7 +58,11 @@ class Decoder:
     def answer(
         self, rows: Sequence[Row], pictures: Sequence[Sequence[Image.Image]], prompt: PromptSpec
     ) -> list[Completion]:
-        """One completion a row, in order; `pictures` are the rows' images, RGB."""
+        """One completion a row, in order; `pictures` are the rows' images, RGB.
+
+        Raises:
+            UserError: the batch does not fit into the memory of the GPU.
+        """
         texts = [
             self.processor.apply_chat_template(
                 build_messages(row, prompt), add_generation_prompt=True, tokenize=False
@@ -71,8 +76,14 @@ class Decoder:
         noise = LogitsProcessorList()
         if self.temperature > GREEDY_BELOW:
             noise.append(_RowNoise([row.id for row in rows], self.seed, self.temperature))
-        with torch.inference_mode():
-            output = self.model.generate(**inputs.to(self.device), logits_processor=noise)
+        try:
+            with torch.inference_mode():
+                output = self.model.generate(**inputs.to(self.device), logits_processor=noise)
+        except torch.OutOfMemoryError as error:
+            raise UserError(
+                f"{len(rows)} rows at once do not fit into the GPU's memory; "
+                "give a smaller model.eval_batch_size (the evaluation continues, nothing is lost)."
+            ) from error
         return [self._completion(ids) for ids in output[:, inputs["input_ids"].shape[1] :].tolist()]
 
     def _completion(self, ids: list[int]) -> Completion:

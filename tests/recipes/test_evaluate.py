@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from evaluation_runs import make_eval, make_prep, make_rows, tiny_config
 
 from data_prep.atomic import read_jsonl, write_jsonl
@@ -180,6 +181,15 @@ def test_right_padding_is_refused(prep, checkpoint):
     decoder.processor.tokenizer.padding_side = "right"
     with pytest.raises(RuntimeError, match="padded on the right"):
         decoder.answer(rows, [pictures.of(row) for row in rows], load_prompt(cfg.prompt))
+
+
+def test_a_batch_too_large_for_the_gpu_is_named(tmp_path, prep, checkpoint, monkeypatch):
+    def fail(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("transformers.GenerationMixin.generate", fail)
+    with pytest.raises(UserError, match=r"18 rows at once.*smaller model\.eval_batch_size"):
+        evaluate.run(make_eval(tmp_path / "eval", prep, checkpoint))
 
 
 def test_an_empty_test_set_is_named(tmp_path, prep, checkpoint):
