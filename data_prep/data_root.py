@@ -81,7 +81,7 @@ class DataRoot:
                 return {
                     entry.name: not entry.is_symlink() or self._contains(entry)
                     for entry in entries
-                    if os.path.isfile(entry)
+                    if (os.path.isfile(entry) if entry.is_symlink() else entry.is_file())
                 }
         except OSError as error:
             if error.errno in _NO_SUCH_FOLDER:

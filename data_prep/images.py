@@ -137,7 +137,7 @@ def _result(record: dict[str, Any]) -> Picture | PictureError:
 def _in_order(work: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> Iterator[list[Any]]:
     """`work` of every chunk of tasks, in order, in worker processes where that pays."""
     chunks = [tasks[start : start + _CHUNK] for start in range(0, len(tasks), _CHUNK)]
-    processes = min(len(os.sched_getaffinity(0)), len(chunks), _MAX_PROCESSES)
+    processes = min(_cores(), len(chunks), _MAX_PROCESSES)
     if processes < 2 or len(tasks) < _POOL_FROM:
         yield from map(work, chunks)
         return
@@ -150,6 +150,11 @@ def _in_order(work: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> Itera
                 "A process that decodes pictures was killed, most likely for want of memory. "
                 "Free some and give the same command: what is done is kept."
             ) from error
+
+
+def _cores() -> int:
+    """Cores that this process may use; a scheduler may have given it fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _end_with_parent() -> None:

@@ -96,6 +96,9 @@ def _release(run: Path, data: DictConfig) -> Path:
     release, unfinished = run / "release", run / "release.part"
     if not release.exists():
         shutil.rmtree(unfinished, ignore_errors=True)
+        print(
+            f"prep: drawing a synthetic release of {data.synthetic.train_groups} training scenes", flush=True
+        )
         write_release(
             unfinished,
             seed=data.synthetic.seed,

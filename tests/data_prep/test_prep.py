@@ -162,6 +162,15 @@ def test_unreadable_pictures_end_the_command_and_are_listed(faulty, tmp_path):
     assert listed["cvsbench/cvusa/g2s/0000004.NA.q1"]["line"] == 4
 
 
+def test_the_command_ends_with_a_status_and_one_line(faulty, tmp_path):
+    run = open_release(tmp_path / "runs", faulty)
+    command = [sys.executable, "-m", "recipes", "prep", str(run.path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("prep: 4 questions have a picture")
+    assert ended.stderr.count("\n") == 1
+
+
 def test_allow_unreadable_goes_on_without_those_rows(faulty, tmp_path):
     run = open_release(tmp_path / "runs", faulty, "data.allow_unreadable=true")
     prep.run(run)
