@@ -68,7 +68,9 @@ def test_training_scenes_of_the_test_set_are_known_whatever_the_limits():
     assert leak in train
     assert len(train) == 2 * 3 + 1
     assert not any(selection.leaks(item) for item in TRAIN)
-    assert leak.images[0].path not in selection.pictures
+    assert leak.images[0].path not in chosen([*TRAIN, leak])[0].pictures
+    assert len(chosen([*TRAIN, leak], max_train_groups=40)[0].train_groups) == 40
+    assert "fov/0041" not in chosen([*TRAIN, leak], max_train_groups=41)[0].train_groups
 
 
 def test_a_question_that_cannot_be_read_keeps_its_place_in_the_choice():
