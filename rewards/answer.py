@@ -71,6 +71,7 @@ class Span:
 
 def strip_end_of_turn(text: str) -> str:
     """Drop trailing white space and end-of-turn tokens, in any number and order."""
+    text = text.rstrip()
     end = len(text)
     while True:
         while end and text[end - 1].isspace():

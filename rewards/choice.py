@@ -15,6 +15,7 @@ DEFAULT_OPTIONS: Mapping[str, str] = {"A": "", "B": "", "C": "", "D": ""}
 """Offered when a row names no options: letters A to D, texts unknown."""
 
 _LETTER_AND_TEXT = re.compile(r"[(\[{]?([A-Za-z])(\s*[)\]}.:,=\-]+\s*|\s+)(.+)")
+_LABEL = re.compile(r"\s*\(?([A-Z])\s*[).:]\s*(?=\S)")
 _CAPITAL = re.compile(r"\b[A-Z]\b")
 
 
@@ -34,7 +35,8 @@ def parse_choice(span: str, options: Mapping[str, str] = DEFAULT_OPTIONS) -> Par
 
 def option_text(letter: str, text: str) -> str:
     """An option's text without its own label: ``"A) Flat roof"`` -> ``"Flat roof"``."""
-    return re.sub(rf"^\s*\(?{letter}\s*[).:]\s*(?=\S)", "", text)
+    label = _LABEL.match(text)
+    return text[label.end() :] if label and label[1] == letter else text
 
 
 def _lone_letter(core: str) -> str | None:
@@ -46,7 +48,8 @@ def _by_text(span: str, options: Mapping[str, str]) -> set[str]:
     """The letters whose option's text the span gives, alone or after its own letter."""
     texts = {letter: _key(option_text(letter, text)) for letter, text in options.items() if text}
     core = strip_lead(undress(span))
-    readings = {letter for letter, text in texts.items() if text in (_key(span), _key(core))}
+    keys = {_key(span), _key(core)}
+    readings = {letter for letter, text in texts.items() if text in keys}
     labelled = _LETTER_AND_TEXT.fullmatch(_plain(core))
     if labelled:
         letter, separator, rest = labelled.groups()

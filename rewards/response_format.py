@@ -45,17 +45,19 @@ RESPONSE_FORMATS: dict[str, ResponseFormat] = {
     )
 }
 
+_WORD = re.compile(r"\w")
 _THINK_TAG = re.compile(r"</?think>", re.IGNORECASE | re.ASCII)
-_PREFILLED = re.compile(r"\A\s*<think>", re.IGNORECASE | re.ASCII)
+_PREFILLED = re.compile(r"\s*<think>", re.IGNORECASE | re.ASCII)
+_CAPITAL = re.compile(r"[A-Z](?!['’-]?\w)(?<![\w'’-].)")
+_WORD_BEFORE = re.compile(r"\b([A-Za-z][a-z]+) \Z")
+_WORD_AFTER = re.compile(r" ([A-Za-z]{2,})")
 # After these words a capital is an option's letter, after any other word a thing's name: "Building B".
-_ANNOUNCES = (
-    "options?|choices?|answers?|letters?|choose|chose|pick|select|is|are|be|was|so|thus|hence|therefore|then|means|"
-    "gives|suggests|favou?rs|matches|fits|says?|and|or|not|to|with|than|for|of|by|in|on|as|like|a|the"
+_ANNOUNCES = re.compile(
+    r"options?|choices?|answers?|letters?|choose|chose|pick|select|is|are|be|was|so|thus|hence|therefore|then|means|"
+    r"gives|suggests|favou?rs|matches|fits|says?|and|or|not|to|with|than|for|of|by|in|on|as|like|a|the",
+    re.IGNORECASE,
 )
-_NAMED_THING = re.compile(
-    rf"\b(?!(?i:{_ANNOUNCES})\b)[A-Za-z][a-z]+ [A-Z]\b(?:(?:, and |, or |, | and | or | & |/)[A-Z]\b)*"
-)
-_CAPITAL = re.compile(r"(?<![\w'’-])([A-Z])(?!['’-]?\w)(?: (?=([a-zA-Z]{2,})))?")
+_JOINS_NAMES = re.compile(r", (?:and |or )?| (?:and|or|&) |/")
 _AFTER_LETTER_A = re.compile("is|was|because|since|as|and|or|seems|fits|matches|looks|would|must|should")
 
 
@@ -85,10 +87,12 @@ def span_keeps_format(
         return False
     if mode == "answer":
         return True
-    thinking = _THINK_TAG.sub(" ", text[: span.thinking])
-    # A tag prefilled by the chat template may be left open.
-    reasoning = _PREFILLED.sub("", span.before)
-    if sum(len(part.split()) for part in (thinking, reasoning, span.text)) > MAX_WORDS:
+    thinking, reasoning = _THINK_TAG.sub(" ", text[: span.thinking]), span.before
+    prefilled = _PREFILLED.match(reasoning)
+    if prefilled:
+        # The chat template's own tag, which the model never closed.
+        reasoning = reasoning[prefilled.end() :]
+    if sum(len(part.split(None, MAX_WORDS)) for part in (thinking, reasoning, span.text)) > MAX_WORDS:
         return False
     if layout.thinks:
         laid_out = bool(thinking.strip()) and not reasoning.strip()
@@ -105,24 +109,40 @@ def names_option(reasoning: str, letters: Iterable[str]) -> bool:
     The article "A" and things with a letter for a name ("Building B", "Arrows A and C") do not count.
     """
     offered = frozenset(letters)
-    return any(
-        letter in offered and (letter != "A" or not following or _AFTER_LETTER_A.fullmatch(following))
-        for letter, following in _CAPITAL.findall(_NAMED_THING.sub(" ", reasoning))
-    )
+    end_of_name = -1
+    for capital in _CAPITAL.finditer(reasoning):
+        start, end = capital.span()
+        joined = end_of_name >= 0 and _JOINS_NAMES.fullmatch(reasoning, end_of_name, start)
+        word = _WORD_BEFORE.search(reasoning[max(start - 30, 0) : start])
+        if joined or (word and not _ANNOUNCES.fullmatch(word[1])):
+            end_of_name = end
+        elif capital[0] in offered:
+            following = _WORD_AFTER.match(reasoning, end) if capital[0] == "A" else None
+            if not following or _AFTER_LETTER_A.fullmatch(following[1]):
+                return True
+    return False
 
 
 def _has_sections(reasoning: str, layout: ResponseFormat) -> bool:
     """Every heading once, in order, at the start of a line, words under each and nothing before the first."""
-    found = list(_headings(layout.headings).finditer(reasoning))
-    if [match.lastindex for match in found] != list(range(1, len(layout.headings) + 1)):
-        return False
-    ends = [match.start() for match in found[1:]] + [len(reasoning)]
-    filled = all(re.search(r"\w", reasoning[m.end() : end]) for m, end in zip(found, ends, strict=True))
-    return filled and not reasoning[: found[0].start()].strip()
+    heading_pattern = _headings(layout.headings)
+    order: list[int | None] = []
+    filled: list[bool] = []
+    for line in reasoning.split("\n"):
+        heading = heading_pattern.match(line)
+        if heading:
+            order.append(heading.lastindex)
+            filled.append(False)
+            line = line[heading.end() :]
+        if filled:
+            filled[-1] = filled[-1] or bool(_WORD.search(line))
+        elif line.strip():
+            return False
+    return order == list(range(1, len(layout.headings) + 1)) and all(filled)
 
 
 @lru_cache(maxsize=8)
 def _headings(headings: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches any heading at the start of a line; the number of the group that matched is its place."""
+    """Matches a line that begins with a heading; the number of the group that matched is its place."""
     names = "|".join("(" + re.escape(heading).replace(r"\ ", "[ \t]+") + ")" for heading in headings)
-    return re.compile(rf"^[ \t]*(?:#+[ \t]+)?(?:\*\*|__)?(?:{names})(?!\w)", re.IGNORECASE | re.MULTILINE)
+    return re.compile(rf"[ \t]*(?:#+[ \t]+)?(?:\*\*|__)?(?:{names})(?!\w)", re.IGNORECASE)
