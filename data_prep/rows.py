@@ -1,7 +1,7 @@
 """The row: one question with its pictures and its answer, the same for every benchmark and stage."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 AnswerType = Literal["choice", "yes_no", "number", "box"]
 
@@ -52,9 +52,17 @@ class Row:
     meta: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**vars(self), "images": [vars(image) for image in self.images]}
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "Row":
         images = tuple(ImageRef(**image) for image in record["images"])
         return cls(**{**record, "images": images})
+
+
+class Example(NamedTuple):
+    """What a model is trained on: chat messages, the completion, and the files of the pictures in order."""
+
+    messages: list[dict[str, Any]]
+    completion: str
+    images: tuple[str, ...]

@@ -2,8 +2,10 @@
 
 No model hub is needed. The tokenizer is byte-level BPE trained on the prompts and reasoning of the
 training set, with one token for every sentence that our prompts repeat, so that a prompt of two hundred
-words costs a CPU about as much as one of twenty. Everything after this stage treats the folder like any
-other checkpoint.
+words costs a CPU about as much as one of thirty. The model is then pre-trained on captions
+(`data_prep.synthetic.captions`), as a stand-in for what a downloaded base model can do: it sees and it
+keeps to a format, but it carries nothing from one view to the other. Everything after this stage treats
+the folder like any other checkpoint.
 """
 
 from collections.abc import Iterable
@@ -15,6 +17,7 @@ import torch
 from data_prep.atomic import read_jsonl
 from data_prep.prompts import fixed_sentences, load_prompt, prompt_text
 from data_prep.rows import Row
+from data_prep.synthetic.captions import caption_examples
 from omegaconf import DictConfig
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
@@ -26,9 +29,12 @@ from transformers import (
     Qwen3VLVideoProcessor,
     set_seed,
 )
+from trl import SFTConfig
 
+from recipes.backbone import load_model, load_processor
 from recipes.checkpoints import saving
 from recipes.run_dir import RunDir
+from recipes.sft import train
 from rewards import RESPONSE_FORMATS
 
 END, PAD = "<|im_end|>", "<|endoftext|>"
@@ -48,14 +54,50 @@ PATCH, MERGE = 16, 2
 
 
 def run(run: RunDir) -> None:
-    """Build the model into `checkpoint`; the texts come from the SFT rows of the prepared set."""
-    config = run.config
-    prep = run.inputs["prep"]
+    """Build the model and pre-train it into `checkpoint`; a killed pre-training goes on where it was."""
+    config, prep = run.config, run.inputs["prep"]
     prompt = load_prompt(prep.config.prompt)
-    rows = [Row.from_json(record) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
-    texts = [f"{prompt_text(row, prompt)}\n{row.reasoning}" for row in rows[:2000]]
-    parameters = build(run.path / "checkpoint", config.model.build, texts, config.seed)
-    run.finish({"parameters": parameters, "texts": len(texts)})
+    pretraining = config.model.build.pretraining
+    initial = run.path / "initial"
+    captions = list(caption_examples(run.path / "pictures", config.seed, pretraining.pictures, prompt))
+    if not initial.exists():
+        rows = [Row.from_json(record) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
+        texts = [f"{prompt_text(row, prompt)}\n{row.reasoning}" for row in rows[:2000]]
+        build(initial, config.model.build, [*texts, *(example.completion for example in captions[:500])], config.seed)
+    processor = load_processor(str(initial), config.model)
+    model = load_model(str(initial), config.model)
+    if pretraining.steps:
+        set_seed(config.seed)
+        train(run, "pre-training", model, processor, captions, _pretraining_arguments(config, run.path / "checkpoints"))
+    with saving(run.path / "checkpoint") as temporary:
+        model.save_pretrained(temporary)
+        processor.save_pretrained(temporary)
+    run.finish({"parameters": model.num_parameters(), "captions": len(captions), "steps": pretraining.steps})
+
+
+def _pretraining_arguments(config: DictConfig, output: Path) -> SFTConfig:
+    pretraining = config.model.build.pretraining
+    return SFTConfig(
+        output_dir=str(output),
+        per_device_train_batch_size=pretraining.batch_size,
+        max_steps=pretraining.steps,
+        learning_rate=pretraining.lr,
+        lr_scheduler_type="linear",
+        warmup_steps=min(20, pretraining.steps // 10),
+        weight_decay=0.01,
+        adam_beta2=0.99,
+        seed=config.seed,
+        bf16=False,
+        use_cpu=config.model.device == "cpu",
+        gradient_checkpointing=False,
+        completion_only_loss=True,
+        max_length=None,
+        logging_steps=1,
+        save_steps=100,
+        save_total_limit=1,
+        report_to="none",
+        disable_tqdm=True,
+    )
 
 
 def build(folder: Path, size: DictConfig, texts: Iterable[str], seed: int) -> int:
@@ -131,7 +173,7 @@ def _model(tokenizer: PreTrainedTokenizerFast, size: DictConfig) -> Qwen3VLForCo
             "max_position_embeddings": 4096,
             "rope_parameters": {
                 "rope_type": "default",
-                "rope_theta": 10000.0,
+                "rope_theta": 5_000_000.0,
                 "mrope_section": [head // 2 - 2 * third, third, third],
                 "mrope_interleaved": True,
             },

@@ -9,6 +9,7 @@ scenes of one picture budget) and truncation (a prompt cut inside a picture is n
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ import recipes.torch_setup  # noqa: F401  before transformers and trl
 from data_prep.atomic import JsonlLog, read_jsonl
 from data_prep.errors import UserError
 from data_prep.prompts import PromptSpec, build_messages, load_prompt
-from data_prep.rows import Row
+from data_prep.rows import Example, Row
 from datasets import Dataset, Features, Image, List, Value
 from omegaconf import DictConfig
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl import SFTConfig, SFTTrainer
 
 from recipes.backbone import attention, load_model, load_processor
@@ -43,35 +44,62 @@ def run(run: RunDir) -> None:
         raise UserError(f"{prep.path}/rows/sft.jsonl has no rows; look at {prep.path}/manifest.json.")
     base = checkpoint_path(run, "base")
     processor = load_processor(base, config.model)
-    trainer = SFTTrainer(
-        model=load_model(base, config.model),
-        args=training_arguments(config, run.path / "checkpoints"),
-        train_dataset=training_set(rows, prompt, prep.path / "images"),
-        processing_class=processor,
-        callbacks=[MetricsCallback(run)],
-        peft_config=lora(config.sft.lora),
+    trainer = train(
+        run,
+        "SFT",
+        load_model(base, config.model),
+        processor,
+        [example(row, prompt, prep.path / "images") for row in rows],
+        training_arguments(config, run.path / "checkpoints"),
+        lora(config.sft.lora),
     )
-    trainer.train(resume_from_checkpoint=latest(run.path / "checkpoints"))
     save(trainer, processor, run.path)
     if trainer.is_world_process_zero():
         run.finish({"rows": len(rows), "steps": trainer.state.global_step, "prompt": prompt.hash, "base": base})
 
 
-def training_set(rows: list[Row], prompt: PromptSpec, images: Path) -> Dataset:
+def train(
+    run: RunDir,
+    title: str,
+    model: Any,
+    processor: Any,
+    examples: Sequence[Example],
+    arguments: SFTConfig,
+    adapter: Any = None,
+) -> SFTTrainer:
+    """Train `model` on the completions of `examples`, from the last whole checkpoint of `run` if there is one."""
+    trainer = SFTTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=training_set(examples),
+        processing_class=processor,
+        callbacks=[MetricsCallback(run, title)],
+        peft_config=adapter,
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train(resume_from_checkpoint=latest(Path(arguments.output_dir)))
+    return trainer
+
+
+def example(row: Row, prompt: PromptSpec, images: Path) -> Example:
+    """A row of the SFT half as a training example; `images` is the folder its picture paths start from."""
+    assert row.reasoning is not None, row.id
+    paths = tuple(str(images / image.path) for image in row.images)
+    return Example(build_messages(row, prompt), row.reasoning, paths)
+
+
+def training_set(examples: Sequence[Example]) -> Dataset:
     """`prompt`, `completion` and `images` columns; pictures are decoded when a batch needs them."""
     part = {"type": Value("string"), "text": Value("string")}
     turn = {"role": Value("string"), "content": List(part)}
     features = Features({"prompt": List(turn), "completion": List(turn), "images": List(Image())})
     records = [
         {
-            "prompt": [
-                {**message, "content": [{"type": p["type"], "text": p.get("text")} for p in message["content"]]}
-                for message in build_messages(row, prompt)
-            ],
-            "completion": [{"role": "assistant", "content": [{"type": "text", "text": row.reasoning}]}],
-            "images": [str(images / image.path) for image in row.images],
+            "prompt": [{**message, "content": [{"text": None, **p} for p in message["content"]]} for message in messages],
+            "completion": [{"role": "assistant", "content": [{"type": "text", "text": completion}]}],
+            "images": list(images),
         }
-        for row in rows
+        for messages, completion, images in examples
     ]
     return Dataset.from_list(records, features=features)
 
@@ -153,8 +181,8 @@ def save(trainer: SFTTrainer, processor: Any, folder: Path) -> None:
 class MetricsCallback(TrainerCallback):
     """Copies the trainer's log to metrics.jsonl and shows how far it is."""
 
-    def __init__(self, run: RunDir) -> None:
-        self.run = run
+    def __init__(self, run: RunDir, title: str) -> None:
+        self.run, self.title = run, title
         self.log: JsonlLog | None = None
         self.progress: StepProgress | None = None
 
@@ -163,7 +191,7 @@ class MetricsCallback(TrainerCallback):
     ) -> None:
         if state.is_world_process_zero:
             self.log = metrics_log(self.run)
-            self.progress = StepProgress("SFT", state.max_steps, already=state.global_step).__enter__()
+            self.progress = StepProgress(self.title, state.max_steps, already=state.global_step).__enter__()
 
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any

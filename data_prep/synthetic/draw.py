@@ -12,6 +12,8 @@ VEGETATION_COLOURS = {"trees": (20, 92, 36), "shrubs": (120, 170, 60), "grass": 
 SATELLITE_SIZE = 96
 PANORAMA_SIZE = (256, 64)
 PHOTO_SIZE = (96, 96)
+# Pixels a whole unit of offset moves a facade, and the height of its foot as a share of the photo.
+PHOTO_SHIFT, PHOTO_BASE = 40, 0.72
 
 
 def satellite(scene: Scene, heading: int | None = None) -> Image.Image:
@@ -82,8 +84,18 @@ def street_photo(scene: Scene, heading: int) -> Image.Image:
     pen.rectangle((0, height * 0.62, width, height), fill=GROUND)
     building = scene.on_side(heading)
     if building is not None:
-        _facade(pen, building, width / 2 + building.offset * 40, height * 0.72, height)
+        _facade(pen, building, width / 2 + building.offset * PHOTO_SHIFT, height * PHOTO_BASE, height)
     return picture
+
+
+def photo_box(building: Building | None) -> list[int]:
+    """The facade's box in the photo that faces it; where nothing stands, the whole photo."""
+    width, height = PHOTO_SIZE
+    if building is None:
+        return [0, 0, width, height]
+    wide, tall = _facade_size(building, height)
+    centre, base = width / 2 + building.offset * PHOTO_SHIFT, height * PHOTO_BASE
+    return [round(centre - wide), round(base - tall), round(centre + wide), round(base)]
 
 
 def _facade_size(building: Building, height: int) -> tuple[float, float]:

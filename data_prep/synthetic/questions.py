@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from data_prep.synthetic.draw import footprint, panorama_box
-from data_prep.synthetic.scene import QUARTERS, SIDES, Building, Scene
+from data_prep.synthetic.draw import footprint, panorama_box, photo_box
+from data_prep.synthetic.scene import QUARTERS, SIDES, Scene
 from rewards import RESPONSE_FORMATS
 
 VEGETATION_OPTIONS = {"trees": "A", "shrubs": "B", "grass": "C", "none": "D"}
@@ -172,21 +172,21 @@ def roof_form(scene: Scene, rng: random.Random, view: int) -> Question:
 
 
 def facade(scene: Scene, rng: random.Random, view: int) -> Question:
-    """FOV G2S: can a front wall be seen from above? Never: the top view shows roofs only, unless nothing stands there."""
+    """FOV G2S: does a part that is seen (or not) straight ahead show in the top view? Only the photo tells."""
     building = scene.on_side(view - 1)
     ridge = building is not None and building.roof in ("gabled", "mixed")
-    feature = "the edge line of the roof" if ridge else "the front wall"
+    outline = "nothing" if building is None else f"{building.colour} {building.roof}"
     return Question(
         task="g2s",
         category="facade",
         view=view,
-        question=f"Is {feature} straight ahead visible or identifiable in the Satellite top-down view?",
+        question="Is a roof ridge straight ahead visible or identifiable in the Satellite top-down view?",
         options=("Visible in Satellite", "Not visible in Satellite"),
         answer="A" if ridge else "B",
-        observations=f"Straight ahead: {_building_words(building)}.",
-        projection=f"Seen from above, {feature} {'lies open' if ridge else 'is hidden below the roof or missing'}.",
+        observations=f"Seen: {outline} ahead.",
+        projection="A ridge faces the sky." if ridge else "No ridge faces the sky.",
         conclusion="What faces the sky shows from above.",
-        objects=(f"{_building_words(building)} bbox: [20, 20, 76, 69] straight ahead",),
+        objects=(f"{outline} bbox: {photo_box(building)} ahead",),
     )
 
 
@@ -201,21 +201,16 @@ def symmetry(scene: Scene, rng: random.Random, view: int) -> Question:
         question="Does the red building appear left-right symmetric in the Satellite top-down view?",
         options=("Symmetric", "Not symmetric"),
         answer="A" if symmetric else "B",
-        observations=f"The red building has a roof outline that is {target.roof}.",
-        projection="Seen from above, both halves of the roof would "
-        + ("look alike." if symmetric else "differ."),
+        observations=f"The red outline is {target.roof}.",
+        projection="From above both halves look alike." if symmetric else "From above the halves differ.",
         conclusion="The outline carries over to the top view.",
-        objects=("red building bbox: [20, 20, 76, 69] with its roof outline",),
+        objects=(f"red {target.roof} bbox: {photo_box(target)} in one photo",),
     )
 
 
 Maker = Callable[[Scene, random.Random, int], Question]
 CVUSA: tuple[Maker, ...] = (location, vegetation, distance_to_camera, roof_form)
 FOV: tuple[Maker, ...] = (relative_position, vegetation_sector, facade, symmetry)
-
-
-def _building_words(building: Building | None) -> str:
-    return "nothing" if building is None else f"{building.colour} building"
 
 
 def _seen_from_above(scene: Scene) -> str:

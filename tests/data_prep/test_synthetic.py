@@ -40,7 +40,12 @@ def test_the_reader_takes_every_question(release):
     train, test = rows_of(release, "train"), rows_of(release, "test")
     assert (len(train), len(test)) == (160, 80)
     assert not {r.group for r in train} & {r.group for r in test}
-    assert {(r.subset, r.task) for r in train} == {("cvusa", "g2s"), ("cvusa", "s2g"), ("fov", "g2s"), ("fov", "s2g")}
+    assert {(r.subset, r.task) for r in train} == {
+        ("cvusa", "g2s"),
+        ("cvusa", "s2g"),
+        ("fov", "g2s"),
+        ("fov", "s2g"),
+    }
 
 
 @pytest.mark.parametrize("response_format", ["imagination_cot", "structured_cot"])
