@@ -93,7 +93,7 @@ def micro_batch_size(config: DictConfig) -> int:
     micro = min(config.model.grpo_micro_batch_size, samples // devices)
     if micro == 0 or samples % (micro * devices):
         raise UserError(
-            f"an update of {samples} samples (grpo.mini_batch_size x grpo.group_size) cannot be shared out to "
+            f"an update of {samples} samples (grpo.mini_batch_size x grpo.group_size) cannot be shared by "
             f"{devices} devices by {config.model.grpo_micro_batch_size} (model.grpo_micro_batch_size)."
         )
     return micro
@@ -316,8 +316,8 @@ def environment(config: DictConfig, out: Path) -> dict[str, str]:
             # verl registers its FSDP engines for cuda and npu only; they run on any torch device.
             "VERL_ENGINE_DEVICE": "cuda",
             "TORCH_COMPILE_DISABLE": "1",
-            # Rollout and training take turns, so each may have every core.
-            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count() or 1)),
+            # Threads that wait spin: with a thread a core, training would hold up Ray's and verl's own work.
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2))),
         }
     return settings
 

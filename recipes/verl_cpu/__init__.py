@@ -8,6 +8,7 @@ and checkpoints are verl's own.
 
     platform.py      what verl asks of a device, answered for the CPU
     position_ids.py  a batch in which every sequence has the same length
+    log_probs.py     a packed batch without a Python loop over its tokens
     engine.py        transformers generation of a whole step as one batch, with a key-value cache
     prompts.py       verl's rows to token ids, image features and positions, once a prompt
     server.py        the Ray actor that holds the engine, and how weights reach it
