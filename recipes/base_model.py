@@ -86,6 +86,7 @@ def _pretraining_arguments(config: DictConfig, output: Path) -> SFTConfig:
         warmup_steps=min(20, pretraining.steps // 10),
         weight_decay=0.01,
         adam_beta2=0.99,
+        train_sampling_strategy="sequential",
         seed=config.seed,
         bf16=False,
         use_cpu=config.model.device == "cpu",

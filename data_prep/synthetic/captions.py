@@ -19,7 +19,8 @@ REQUEST = "Describe the picture."
 MAKERS = (location, relative_position, distance_to_camera, facade)
 # Shares of the examples: a question with a random answer; a caption asked for behind a whole prompt. The
 # rest ask for a caption behind a few sentences, so that seeing does not hang on the prompt's length.
-GUESSES, LONG = 0.15, 0.2
+GUESSES, LONG = 0.1, 0.15
+BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
 
 
 def caption_examples(folder: Path, seed: int, count: int, prompt: PromptSpec) -> Iterator[Example]:
@@ -35,7 +36,7 @@ def caption_examples(folder: Path, seed: int, count: int, prompt: PromptSpec) ->
         row = _row(question, ImageRef(str(path), role))
         (message,) = build_messages(row, prompt)
         picture, text = message["content"]
-        kind = rng.random()
+        kind = random.Random(f"captions/{seed}/{number // BLOCK}").random()
         if kind < GUESSES:
             letter = rng.choice("ABCD"[: len(question.options)])
             yield Example([message], f"<answer> {letter} </answer>", (str(path),))

@@ -1,0 +1,27 @@
+"""A prepared set and an untrained base model that the tests of the training stages share."""
+
+from pathlib import Path
+
+import pytest
+from launch.compose import compose
+
+TINY = (
+    "recipe=imagination_cot", "scale=tiny", "data.synthetic.train_groups=60", "data.synthetic.test_groups=8",
+    "model.build.pretraining.steps=0", "model.build.pretraining.pictures=8", "model.build.vocabulary=400",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """`tiny(*overrides)` composes the configuration; prep and base stand finished in its runs_dir."""
+    from recipes import base_model, prep
+    from recipes.stages import plan
+
+    runs: Path = tmp_path_factory.mktemp("runs")
+
+    def composed(*overrides: str):
+        return compose([*TINY, f"runs_dir={runs}", *overrides])
+
+    prep.run(plan(composed(), "prep").open())
+    base_model.run(plan(composed(), "base").open())
+    return composed

@@ -1,0 +1,133 @@
+"""SFT: the loss covers the completion alone, a killed run goes on, what is saved is what was trained."""
+
+import json
+import shutil
+
+import pytest
+from data_prep.atomic import read_jsonl
+from data_prep.errors import UserError
+from data_prep.prompts import build_messages, load_prompt
+from data_prep.rows import Row
+from recipes.stages import plan
+
+STEPS = ("sft.batch_size=8", "sft.save_every=2", "model.sft_micro_batch_size=8")
+
+
+def rows_of(run):
+    return [Row.from_json(r) for r in read_jsonl(run.inputs["prep"].path / "rows" / "sft.jsonl")]
+
+
+@pytest.fixture(scope="module")
+def trained(tiny):
+    from recipes import sft
+
+    run = plan(tiny("sft.max_steps=4", *STEPS), "sft").open()
+    sft.run(run)
+    return run
+
+
+def test_only_the_completion_carries_loss(tiny, tmp_path):
+    from recipes import sft
+    from recipes.backbone import load_model, load_processor
+    from recipes.stages import checkpoint_path
+    from trl import SFTTrainer
+
+    run = plan(tiny("sft.max_steps=1", *STEPS), "sft").open()
+    config, prompt = run.config, load_prompt(run.inputs["prep"].config.prompt)
+    base = checkpoint_path(run, "base")
+    processor = load_processor(base, config.model)
+    rows = rows_of(run)[:8]
+    trainer = SFTTrainer(
+        model=load_model(base, config.model),
+        args=sft.training_arguments(config, tmp_path),
+        train_dataset=sft.training_set([sft.example(r, prompt, run.inputs["prep"].path / "images") for r in rows]),
+        processing_class=processor,
+    )
+    batch = trainer.data_collator([trainer.train_dataset[i] for i in range(8)])
+    decode = processor.tokenizer.decode
+    for row, ids, labels in zip(rows, batch["input_ids"], batch["labels"], strict=True):
+        assert decode(labels[labels != -100]) == f"{row.reasoning}<|im_end|>\n"
+        text = processor.apply_chat_template(build_messages(row, prompt), tokenize=False, add_generation_prompt=True)
+        seen = decode(ids[(labels == -100) & (ids != processor.tokenizer.pad_token_id)])
+        pad = processor.image_token
+        assert seen.replace(pad, "") == text.replace(pad, "")
+        assert seen.count(pad) > 1
+
+
+def test_every_step_is_logged_once_with_the_configured_rate(trained):
+    records = trained.metrics()
+    assert [r["step"] for r in records] == [1, 2, 3, 4]
+    assert all(r["loss"] > 0 for r in records)
+    config = trained.config
+    assert max(r["lr"] for r in records) <= config.sft.lr * config.model.lr_scale.sft
+    assert trained.manifest["steps"] == 4
+
+
+def test_the_checkpoint_reloads_identically_and_differs_from_the_base(trained):
+    import torch
+    from recipes.backbone import load_model
+    from recipes.sft import latest
+    from recipes.stages import checkpoint_path
+    from safetensors.torch import load_file
+
+    saved = load_file(trained.path / "checkpoint" / "model.safetensors")
+    last = load_file(f"{latest(trained.path / 'checkpoints')}/model.safetensors")
+    assert all(torch.equal(saved[key], last[key]) for key in saved)
+    model = load_model(str(trained.path / "checkpoint"), trained.config.model).state_dict()
+    assert all(torch.equal(model[key], value) for key, value in saved.items())
+    base = load_file(f"{checkpoint_path(trained, 'base')}/model.safetensors")
+    assert any(not torch.equal(base[key], value) for key, value in saved.items())
+
+
+def test_an_interrupted_run_ends_where_an_undisturbed_one_does(trained, tiny):
+    """Two steps, then the rest: the weights equal those of four steps in a row."""
+    import torch
+    from recipes import sft
+    from safetensors.torch import load_file
+
+    run = plan(tiny("sft.max_steps=4", "sft.warmup_steps=9", *STEPS), "sft").open()
+    sft.run(run)
+    whole = load_file(run.path / "checkpoint" / "model.safetensors")
+    shutil.rmtree(run.path / "checkpoint")
+    shutil.rmtree(run.path / "checkpoints" / "checkpoint-4")
+    (run.path / "manifest.json").unlink()
+    sft.run(run)
+    again = load_file(run.path / "checkpoint" / "model.safetensors")
+    assert all(torch.allclose(whole[key], again[key], atol=1e-6) for key in whole)
+    lines = [json.loads(line)["step"] for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [1, 2, 3, 4, 3, 4]
+    assert [r["step"] for r in run.metrics()] == [1, 2, 3, 4]
+
+
+def test_a_checkpoint_cut_short_is_passed_over(tmp_path):
+    from recipes.sft import latest
+
+    for step in (9, 10):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    (tmp_path / "checkpoint-9" / "trainer_state.json").write_text("{}")
+    assert latest(tmp_path) == str(tmp_path / "checkpoint-9")
+
+
+def test_lora_trains_the_language_model_alone_and_is_merged(tiny):
+    import torch
+    from recipes import sft
+    from recipes.stages import checkpoint_path
+    from safetensors.torch import load_file
+
+    run = plan(tiny("sft.max_steps=2", "sft.lora.rank=4", *STEPS), "sft").open()
+    sft.run(run)
+    base = load_file(f"{checkpoint_path(run, 'base')}/model.safetensors")
+    merged = load_file(run.path / "checkpoint" / "model.safetensors")
+    assert merged.keys() == base.keys()
+    changed = {key for key in base if not torch.equal(base[key], merged[key])}
+    assert changed
+    assert all("language_model" in key for key in changed)
+    assert (run.path / "adapter" / "adapter_model.safetensors").exists()
+
+
+def test_a_batch_that_does_not_divide_is_refused(tiny, tmp_path):
+    from recipes import sft
+
+    config = tiny("sft.batch_size=10", "model.sft_micro_batch_size=4", "sft.max_steps=1")
+    with pytest.raises(UserError, match="sft.batch_size=10"):
+        sft.training_arguments(config, tmp_path)
