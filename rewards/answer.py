@@ -102,11 +102,10 @@ def find_span(text: str) -> Span:
     )
 
 
-def flexible_span(text: str) -> str | None:
+def flexible_span(text: str) -> str:
     """What the flexible reading takes: the last block, else what follows the last cue, else the whole text.
 
-    A last block that was never closed runs to the end. None when the text has neither block nor cue and is
-    too long to be an answer itself.
+    A last block that was never closed runs to the end.
     """
     text = strip_end_of_turn(text)
     start, answers = _tags(text)
@@ -120,7 +119,7 @@ def flexible_span(text: str) -> str | None:
         tail = rest[cues[-1].end() :].lstrip()[:MAX_SPAN]
         end_of_cue = _CUE_END.search(tail)
         return tail[: end_of_cue.start()] if end_of_cue else tail
-    return rest if len(rest) <= MAX_SPAN else None
+    return rest
 
 
 def _tags(text: str) -> tuple[int, list[re.Match[str]]]:

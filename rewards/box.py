@@ -62,10 +62,8 @@ def score_box(value: Box, gold: Box, iou_threshold: float | None = None) -> floa
 
 def iou(a: Box, b: Box) -> float:
     """Intersection over union of two boxes with corners in order; 0.0 when their areas do not overlap."""
-    width = min(a[2], b[2]) - max(a[0], b[0])
-    height = min(a[3], b[3]) - max(a[1], b[1])
-    if width <= 0 or height <= 0:
-        return 0.0
+    width = max(min(a[2], b[2]) - max(a[0], b[0]), 0.0)
+    height = max(min(a[3], b[3]) - max(a[1], b[1]), 0.0)
     shared = width * height
     union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
     # Areas of huge boxes overflow, those of tiny ones vanish.
@@ -89,7 +87,7 @@ def frame_size(coordinates: str, image_size: Size | None, resized_size: Size | N
 
 
 def render_box(
-    box: Box, coordinates: str = "pixel", image_size: Size | None = None, resized_size: Size | None = None
+    box: Box, coordinates: str, image_size: Size | None = None, resized_size: Size | None = None
 ) -> str:
     """A box in original pixels, written in a backbone's convention.
 

@@ -29,7 +29,7 @@ def parse_choice(span: str, options: Mapping[str, str] = DEFAULT_OPTIONS) -> Par
     if len(readings) == 1:
         letter = readings.pop()
         return Parsed(letter, letter)
-    several = len(readings) > 1 or len(options.keys() & _CAPITAL.findall(core)) > 1
+    several = readings or len(options.keys() & _CAPITAL.findall(core)) > 1
     return Parsed(reason="several_values" if several else "unreadable")
 
 

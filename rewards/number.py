@@ -47,7 +47,9 @@ _NO_NOUN = re.compile(
     rf"\b(?:{'|'.join(sorted(WORDS))}|or|to|and|not|no|maybe|perhaps|possibly|probably|unsure|plus|minus|than|at|least|"
     r"most|more|less|fewer|but|if|percent|through|until)\b"
 )
-_SECOND_PART = re.compile(rf"(?P<larger>[^0-9]+?)(?:,|\band)?\s*(?P<value>{_DECIMAL})\s*(?P<smaller>[^0-9]+)")
+_SECOND_PART = re.compile(
+    r"(?P<larger>[^0-9]+?)(?:,|\band)?\s*(?P<value>[0-9]+(?:\.[0-9]+)?)\s*(?P<smaller>[^0-9]+)"
+)
 _LATEX = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -88,10 +90,8 @@ def mean_relative_accuracy(value: float, gold: float, thresholds: Sequence[float
     """Share of thresholds t with relative error ``|value - gold| / |gold| < 1 - t`` (VSI-Bench), in [0, 1].
 
     The gold's absolute value makes it defined for negative golds; a gold of 0 gives 1.0 for exactly 0, else
-    0.0. Values that are not finite give 0.0.
+    0.0. A value or gold that is not finite gives 0.0.
     """
-    if not (math.isfinite(value) and math.isfinite(gold)):
-        return 0.0
     if gold == 0:
         return float(value == 0)
     error = abs(value - gold) / abs(gold)
@@ -166,7 +166,7 @@ def _convert(value: float, rest: str, unit: str) -> Parsed:
             and UNITS[larger][1] > UNITS[smaller][1]
         ):
             return Parsed(reason="several_values")
-        part = float(re.sub("[, ]", "", second["value"]))
+        part = float(second["value"])
         value += math.copysign(part * UNITS[smaller][1] / UNITS[larger][1], value)
         written = larger
     if written is None:

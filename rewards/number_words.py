@@ -50,12 +50,14 @@ def read_number_words(text: str) -> tuple[float, str] | None:
 def _whole(words: list[str]) -> int:
     total = group = 0
     for word in words:
+        if word == "and":
+            continue
         if word == "a":
             group = 1
         elif word in SMALL:
             group += SMALL[word]
-        elif word in ("hundred", "dozen"):
+        elif SCALES[word] < 1000:
             group *= SCALES[word]
-        elif word in SCALES:
+        else:
             total, group = total + group * SCALES[word], 0
     return total + group

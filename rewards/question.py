@@ -45,14 +45,14 @@ class Question:
             return {}
         return choice.DEFAULT_OPTIONS if self.options is None else self.options
 
-    def read(self, text: str, mode: str = "strict") -> Parsed:
+    def read(self, text: str, mode: str) -> Parsed:
         """Read the answer of a whole completion."""
         span = find_span(text)
-        loose = None
-        if span.text is None and mode == "flexible" and span.reason != "placeholder_token":
-            loose = flexible_span(text)
-        found = span.text if loose is None else loose
-        return Parsed(reason=span.reason) if found is None else self.read_span(found)
+        if span.text is not None:
+            return self.read_span(span.text)
+        if mode == "flexible" and span.reason != "placeholder_token":
+            return self.read_span(flexible_span(text))
+        return Parsed(reason=span.reason)
 
     def read_span(self, span: str) -> Parsed:
         """Read what stands inside the answer tag."""
@@ -86,9 +86,7 @@ class Question:
             raise ValueError(f"gold {gold[:80]!r} is no {self.answer_type} answer ({parsed.reason})")
         return parsed.value
 
-    def score(
-        self, value: Any, gold: Any, tolerance: float = 0.10, iou_threshold: float | None = None
-    ) -> float:
+    def score(self, value: Any, gold: Any, tolerance: float, iou_threshold: float | None) -> float:
         """Accuracy in [0, 1] of a value against a gold, both as read by this question."""
         if self.answer_type == "number":
             return number.score_number(value, gold, tolerance)

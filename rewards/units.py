@@ -34,15 +34,13 @@ _NAMES = {
 _SQUARED = ("{}2", "{}^2", "square {}", "sq {}", "sq. {}", "sq{}", "{} squared")
 
 
-def _aliases() -> dict[str, str]:
-    table = {name: unit for unit, names in _NAMES.items() for name in names}
-    for length in ("m", "cm", "ft"):
-        forms = [form.format(name) for name in _NAMES[length] if name.isalpha() for form in _SQUARED]
-        table |= dict.fromkeys(forms, f"{length}2")
-    return table
-
-
-_ALIASES = _aliases()
+_ALIASES = {name: unit for unit, names in _NAMES.items() for name in names} | {
+    form.format(name): area
+    for length, area in (("m", "m2"), ("cm", "cm2"), ("ft", "ft2"))
+    for name in _NAMES[length]
+    if name.isalpha()
+    for form in _SQUARED
+}
 
 
 def canonical_unit(name: str) -> str | None:

@@ -186,6 +186,9 @@ def test_at_most_two_hundred_words_with_the_answer(words, kept, tail):
         ("Between E and F.", False),
         ("a red chair, b c d", False),
         ("", False),
+        ("Building B is large. So C.", True),
+        ("Building B, then C.", True),
+        ("/B and C", True),
         ("So B.", True),
         ("Option B fits.", True),
         ("option A looks right", True),
@@ -206,6 +209,12 @@ def test_at_most_two_hundred_words_with_the_answer(words, kept, tail):
 def test_option_letters_in_the_reasoning(reasoning, named):
     assert names_option(reasoning, "ABCD") is named
     assert check_format(f"<think>.{reasoning}</think>{ANSWER}", "think_answer", "full") is not named
+
+
+def test_the_defaults_are_an_answer_at_the_end_and_four_letters():
+    assert check_format(f"Any reasoning. {ANSWER}")
+    assert not check_format(f"<think>So A.</think>{ANSWER}", "think_answer", "full")
+    assert not check_format(f"<think>So D.</think>{ANSWER}", "think_answer", "full")
 
 
 def test_only_offered_letters_are_options():

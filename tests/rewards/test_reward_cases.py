@@ -34,6 +34,7 @@ def offered(text):
 def score(row, extra_info):
     completion = f"<answer>{row['answer']}</answer>".replace("⏎", "\n")
     result = compute_score("table", completion, row["gold"], extra_info)
+    assert result["parsed"].isascii()
     assert (result["parsed"] == "") == (row["reason"] != "")
     assert result["format"] == (row["reason"] == "")
     assert result["score"] == pytest.approx(0.9 * result["accuracy"] + 0.1 * result["format"])

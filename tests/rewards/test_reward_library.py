@@ -4,6 +4,8 @@ import pytest
 
 from rewards import (
     RESPONSE_FORMATS,
+    combine,
+    compute_score,
     iou,
     mean_relative_accuracy,
     parse_answer,
@@ -90,14 +92,73 @@ def test_a_batch_refuses_wrong_options_even_without_rows():
     assert score_batch([]) == []
 
 
-def test_the_summary_of_nothing_is_zero():
+def test_the_summary_of_one_is_itself_and_of_nothing_zero():
+    [right] = score_batch([{"solution_str": "<answer>B</answer>", "ground_truth": "B"}])
+    assert summarise([right])["accuracy"] == summarise([right, right])["accuracy"] == 1.0
     assert set(summarise([]).values()) == {0.0}
+
+
+def test_the_canonical_spelling_is_what_a_table_shows():
+    answers = {"choice": "(b)", "yes_no": "TRUE", "number": "250 cm", "box": "(1, 2), (3, 4.5)"}
+    golds = {"choice": "B", "yes_no": "yes", "number": 2.5, "box": [1, 2, 3, 4.5]}
+    parsed = {
+        name: compute_score(
+            "x", f"<answer>{answer}</answer>", golds[name], {"answer_type": name, "unit": "m"}
+        )
+        for name, answer in answers.items()
+    }
+    assert {name: result["parsed"] for name, result in parsed.items()} == {
+        "choice": "B",
+        "yes_no": "yes",
+        "number": "2.5",
+        "box": "[1, 2, 3, 4.5]",
+    }
+
+
+def test_combine_gates_only_when_asked():
+    assert combine(0.0, 1.0) == 0.1
+    assert combine(0.0, 1.0, gate_format=True) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ("zero", 0),
+        ("nineteen", 19),
+        ("ninety-nine", 99),
+        ("a hundred", 100),
+        ("three hundred and five", 305),
+        ("two hundred twenty-five", 225),
+        ("twelve hundred", 1200),
+        ("one thousand two hundred", 1200),
+        ("two thousand and one", 2001),
+        ("a thousand and a half", 1000.5),
+        ("two hundred thousand", 200_000),
+        ("two million three hundred thousand and four", 2_300_004),
+        ("one billion two million", 1_002_000_000),
+        ("a dozen", 12),
+        ("two dozen and five", 29),
+        ("two dozen thousand", 24_000),
+        ("half", 0.5),
+        ("half a", 0.5),
+        ("one half", 0.5),
+        ("zero point zero two five", 0.025),
+        ("one hundred point five", 100.5),
+        ("negative two and a half", -2.5),
+        ("3 million", 3_000_000),
+        ("2.5 thousand", 2500),
+        ("1.5 dozen", 18),
+    ],
+)
+def test_number_words(words, value):
+    assert parse_answer(f"<answer>{words}</answer>", "number").value == value
 
 
 @pytest.mark.parametrize(
     ("value", "answer_type", "about", "text"),
     [
         ("B", "choice", {}, "<answer>B</answer>"),
+        ("Z", "choice", {"options": {"A": "x", "Z": "y"}}, "<answer>Z</answer>"),
         ("Gabled roof", "choice", {"options": OPTIONS}, "<answer>B</answer>"),
         (True, "yes_no", {}, "<answer>yes</answer>"),
         ("No", "yes_no", {}, "<answer>no</answer>"),
@@ -129,6 +190,8 @@ def test_the_summary_of_nothing_is_zero():
 )
 def test_render_answer(value, answer_type, about, text):
     assert render_answer(value, answer_type, **about) == text
+    if answer_type == "choice":
+        assert render_answer(value, **about) == text
 
 
 def test_parse_answer_gives_values_in_the_questions_terms():
@@ -167,17 +230,17 @@ def test_parse_answer_gives_values_in_the_questions_terms():
         (
             lambda: validate_gold([0, 0, 1], "box"),
             ValueError,
-            r"must be \[x_min, y_min, x_max, y_max\] with an area",
+            r"^gold of a box question must be \[x_min, y_min, x_max, y_max\] with an area, in original pixels$",
         ),
         (
             lambda: validate_gold([0, 0, 1, 1], "box", coordinates="norm1"),
             ValueError,
-            "norm1 needs image_size",
+            r"^coordinates=norm1 needs image_size \[width, height\]$",
         ),
         (
             lambda: validate_gold([0, 0, 1, 1], "box", coordinates="resized_pixel", image_size=[1, 1]),
             ValueError,
-            "resized_pixel needs resized_size",
+            r"^coordinates=resized_pixel needs resized_size \[width, height\]$",
         ),
         (
             lambda: validate_gold([0, 0, 1, 1], "box", image_size=[1]),
@@ -189,8 +252,16 @@ def test_parse_answer_gives_values_in_the_questions_terms():
             ValueError,
             "options must map letters to texts, got list",
         ),
-        (lambda: validate_gold("A", options={"AA": "x"}), ValueError, "single capital letters"),
-        (lambda: validate_gold("A", options={"A": None}), ValueError, "at least one letter"),
+        (
+            lambda: validate_gold("A", options={"AA": "x"}),
+            ValueError,
+            "^options must map single capital letters to texts$",
+        ),
+        (
+            lambda: validate_gold("A", options={"A": None}),
+            ValueError,
+            "^options must offer at least one letter$",
+        ),
         (
             lambda: shuffle_options({"A": "x"}, "B", "row7", 0),
             ValueError,
