@@ -33,6 +33,11 @@ def parse_choice(span: str, options: Mapping[str, str] = DEFAULT_OPTIONS) -> Par
     return Parsed(reason="several_values" if several else "unreadable")
 
 
+def score_choice(value: str, gold: str) -> float:
+    """1.0 for the gold's letter, else 0.0."""
+    return float(value == gold)
+
+
 def option_text(letter: str, text: str) -> str:
     """An option's text without its own label: ``"A) Flat roof"`` -> ``"Flat roof"``."""
     label = _LABEL.match(text)

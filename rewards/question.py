@@ -88,11 +88,13 @@ class Question:
 
     def score(self, value: Any, gold: Any, tolerance: float, iou_threshold: float | None) -> float:
         """Accuracy in [0, 1] of a value against a gold, both as read by this question."""
+        if self.answer_type == "choice":
+            return choice.score_choice(value, gold)
+        if self.answer_type == "yes_no":
+            return yes_no.score_yes_no(value, gold)
         if self.answer_type == "number":
             return number.score_number(value, gold, tolerance)
-        if self.answer_type == "box":
-            return box.score_box(value, gold, iou_threshold)
-        return float(value == gold)
+        return box.score_box(value, gold, iou_threshold)
 
 
 def read_question(extra_info: Mapping[str, Any] | None) -> Question:

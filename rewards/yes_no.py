@@ -25,3 +25,8 @@ def parse_yes_no(span: str) -> Parsed:
         return Parsed(reason="unreadable")
     value = "yes" if word in ("yes", "true") else "no"
     return Parsed(value, value)
+
+
+def score_yes_no(value: str, gold: str) -> float:
+    """1.0 for the gold's word, else 0.0."""
+    return float(value == gold)

@@ -19,6 +19,7 @@ from rewards import (
     summarise,
     validate_gold,
 )
+from rewards.number import score_number
 from rewards.question import read_question
 
 OPTIONS = {"A": "Flat roof", "B": "Gabled roof", "C": "All of the above", "D": "Mixed form"}
@@ -318,6 +319,10 @@ def test_mean_relative_accuracy(value, gold, expected):
 
 def test_mean_relative_accuracy_over_other_thresholds():
     assert mean_relative_accuracy(12, 10, thresholds=(0.5, 0.7, 0.8, 0.9)) == 0.5
+
+
+def test_a_number_is_right_within_a_tenth_by_default():
+    assert [score_number(value, -10.0) for value in (-11.0, -9.0, -11.01, -8.99, 10.0)] == [1, 1, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
