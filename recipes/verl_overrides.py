@@ -19,6 +19,9 @@ from recipes.verl_schema import check_user_overrides
 ACTOR, REF, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout", "model"))
 PACKAGES = Path(__file__).resolve().parent.parent
 FAMILIES = ("qwen3_vl", "qwen2_5_vl")
+# Strings that stand for themselves in Hydra's grammar, and words that it reads as another type.
+PLAIN = re.compile(r"[A-Za-z/][\w./:@~-]*")
+NO_STRINGS = ("true", "false", "null", "inf", "nan")
 
 # Keys of verl whose value belongs to a key of ours.
 OURS = {
@@ -332,6 +335,8 @@ def render(value: Any) -> str:
         return "{" + ",".join(f"{key}:{render(item)}" for key, item in value.items()) + "}"
     if OmegaConf.is_list(value) or isinstance(value, list):
         return "[" + ",".join(render(item) for item in value) + "]"
-    if isinstance(value, str) and not re.fullmatch(r"[\w./:@~+-]+", value):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, str) and (not PLAIN.fullmatch(value) or value.lower() in NO_STRINGS):
+        # Backslashes are plain but before a quote, the closing one included.
+        escaped = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), value)
+        return f"'{escaped}'"
     return str(value)

@@ -23,7 +23,7 @@ from verl.workers.rollout import base
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
-from recipes.verl_cpu import log_probs  # noqa: F401  this module is loaded where a model is built
+import recipes.verl_cpu.log_probs  # noqa: F401  here, as this module is loaded where a model is built
 
 NAME = "hf_cpu"  # actor_rollout_ref.rollout.name
 
