@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from data_prep.atomic import JsonlLog, read_jsonl, write_jsonl
+from data_prep.errors import UserError
 
 # Our name of a metric, and verl's; the reward's parts come from the answers themselves.
 VERL_METRICS = {
@@ -41,10 +42,6 @@ ANSWER_MEANS = {
     "response_tokens": "tokens",
     "truncated": "truncated",
 }
-
-
-class LostAnswersError(RuntimeError):
-    """verl finished a step with fewer answers than it was asked for: it replaces a failed group by copies."""
 
 
 def drop_after(folder: Path, step: int) -> None:
@@ -79,10 +76,11 @@ class StepLogs:
 
     def start_attempt(self, done: int) -> None:
         """Complete the logs up to step `done` from what an earlier attempt left, and clear that away."""
-        list(self._steps(done))
-        for step in sorted(step for step in self._answers if step <= done):
-            # Killed between saving this step and logging it.
-            self._log(step, {})
+        verl = {record["step"]: record["data"] for record in self._read_new()}
+        for step in sorted({*verl, *self._answers}):
+            if step <= done and not self._is_logged(step):
+                # verl may have been killed between saving this step and logging it.
+                self._log(step, verl.get(step, {}))
         self._read, self._answers = {}, {}
         (self._out / "metrics.jsonl").unlink(missing_ok=True)
         shutil.rmtree(self._out / "answers", ignore_errors=True)
@@ -91,25 +89,28 @@ class StepLogs:
         """Log the steps that verl has finished since the last call and yield their metrics.
 
         Raises:
-            LostAnswersError: a step has fewer answers than prompts times group size.
+            UserError: a step has fewer answers than verl was asked for; it replaces a group that failed by copies.
         """
-        yield from self._steps(None)
+        for record in self._read_new():
+            yield self._log(record["step"], record["data"])
 
-    def _steps(self, last: int | None) -> Iterator[dict[str, Any]]:
+    def _read_new(self) -> list[dict[str, Any]]:
+        """The steps that verl finished since the last call; their answers are kept by then."""
         finished = list(self._new_records(self._out / "metrics.jsonl"))
         for path in sorted((self._out / "answers").glob("*.jsonl")):
             for answer in self._new_records(path):
                 place = (answer.pop("index"), answer.pop("session"))
                 self._answers.setdefault(answer["step"], {})[place] = answer
-        for record in finished:
-            if last is None or record["step"] <= last:
-                yield self._log(record["step"], record["data"])
+        return finished
+
+    def _is_logged(self, step: int) -> bool:
+        return all(step in steps for steps in self._logged.values())
 
     def _log(self, step: int, verl: dict[str, Any]) -> dict[str, Any]:
         answers = self._answers.pop(step, {})
         if len(answers) < self._per_step:
-            raise LostAnswersError(
-                f"step {step} has {len(answers)} of {self._per_step} answers; verl.log tells what failed."
+            raise UserError(
+                f"step {step} has {len(answers)} of {self._per_step} answers; verl.log tells which failed."
             )
         ordered = [answers[place] for place in sorted(answers)]
         if step not in self._logged["rollouts"]:

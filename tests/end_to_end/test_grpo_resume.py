@@ -91,7 +91,7 @@ def test_a_killed_run_goes_on_from_its_checkpoint(tmp_path):
     assert len(members(sessions)) > 5
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    wait_for(lambda: not members(sessions), "verl and Ray to end with the process that started them")
+    wait_for(lambda: not sessions_of(run), "verl to end with the process that started it")
     assert not run.finished
     assert not (run.path / "verl/checkpoints/global_step_2").exists()
 
@@ -109,8 +109,8 @@ def test_a_killed_run_goes_on_from_its_checkpoint(tmp_path):
     assert set(per_id.values()) == {ANSWERS}
     assert (run.manifest["steps"], run.manifest["answers"]) == (STEPS, STEPS * PROMPTS * ANSWERS)
     check_merged(run)
-    assert not (run.path / "verl/ray_folder.txt").exists()
-    assert not sessions_of(run)
+    assert not (run.path / "verl/process.json").exists()
+    assert not members(sessions)
 
 
 def check_merged(run: RunDir) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from data_prep.atomic import JsonlLog, read_jsonl
-from recipes.rollouts import LostAnswersError, StepLogs, drop_after, step_metrics
+from data_prep.errors import UserError
+from recipes.rollouts import StepLogs, drop_after, step_metrics
 
 VERL = {"actor/kl_loss": 0.002, "actor/lr": 1e-4, "timing_s/step": 3.5, "actor/entropy": None, "perf/x": 1.0}
 ANSWERS = 4
@@ -108,7 +109,7 @@ def test_a_lost_group_stops_the_run(tmp_path):
     with attempt(tmp_path) as logs:
         answer(tmp_path, 1, count=2)
         finish(tmp_path, 1)
-        with pytest.raises(LostAnswersError, match="step 1 has 2 of 4 answers"):
+        with pytest.raises(UserError, match="step 1 has 2 of 4 answers"):
             list(logs.poll())
 
 
@@ -151,6 +152,19 @@ def test_a_log_cut_between_the_two_files_is_completed(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "rew')
     with attempt(tmp_path, done=1):
         assert logged(tmp_path) == {"metrics": [1], "rollouts": [1] * 4}
+
+
+def test_what_is_logged_needs_nothing_of_an_earlier_attempt(tmp_path):
+    """A kill may leave only a part of what a new attempt clears away."""
+    with attempt(tmp_path) as logs:
+        answer(tmp_path, 1)
+        finish(tmp_path, 1)
+        list(logs.poll())
+    (tmp_path / "verl/answers/a.jsonl").unlink()
+    answer(tmp_path, 1, count=1, worker="b")
+    with attempt(tmp_path, done=1):
+        assert logged(tmp_path) == {"metrics": [1], "rollouts": [1] * 4}
+    assert list((tmp_path / "verl").iterdir()) == []
 
 
 def test_the_metrics_of_a_step(tmp_path):
