@@ -215,6 +215,7 @@ def test_the_defaults_are_an_answer_at_the_end_and_four_letters():
     assert check_format(f"Any reasoning. {ANSWER}")
     assert not check_format(f"<think>So A.</think>{ANSWER}", "think_answer", "full")
     assert not check_format(f"<think>So D.</think>{ANSWER}", "think_answer", "full")
+    assert check_format(f"<think>So X.</think>{ANSWER}", "think_answer", "full")
 
 
 def test_only_offered_letters_are_options():

@@ -275,9 +275,9 @@ def test_parse_answer_gives_values_in_the_questions_terms():
             "^options must offer at least one letter$",
         ),
         (
-            lambda: shuffle_options({"A": "x"}, "B", "row7", 0),
+            lambda: shuffle_options({"A": "x", "C": "y"}, "B", "row7", 0),
             ValueError,
-            "row row7: answer 'B' is none of the options A",
+            "row row7: answer 'B' is none of the options A, C$",
         ),
     ],
 )
@@ -333,6 +333,7 @@ def test_a_number_is_right_within_a_tenth_by_default():
         ((0, 0, 2, 2), (2, 0, 4, 2), 0.0),
         ((0, 0, 2, 2), (0, 2, 2, 4), 0.0),
         ((0, 0, 4, 4), (1, 1, 3, 3), 0.25),
+        ((0, 0, 0.5, 0.5), (0, 0, 0.25, 0.5), 0.5),
         ((0, 0, 1e-200, 1e-200), (0, 0, 1e-200, 1e-200), 0.0),
         ((0, 0, 1e200, 1e200), (0, 0, 1e200, 1e200), 0.0),
     ],
