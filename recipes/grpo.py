@@ -43,6 +43,8 @@ def run(run: RunDir) -> None:
     _check_verl()
     rows = _count_rows(prep / "rl.parquet")
     start = checkpoint_path(run, "sft")
+    if not Path(start).is_dir():
+        raise UserError(f"there is no checkpoint to start from at {start}; run launch sft first.")
     out, log_path = run.path / "verl", run.path / "verl.log"
     overrides = verl_overrides.overrides(config, prep, start, out, rows)
     total = verl_overrides.total_steps(config, rows)
