@@ -8,6 +8,7 @@ from data_prep.synthetic.scene import COLOURS, SIDE_VECTORS, Building, Scene
 
 GROUND, ROAD, SKY, EDGE = (108, 116, 104), (76, 76, 78), (156, 192, 228), (24, 24, 24)
 ARROW = (255, 96, 0)
+TILES, METAL = (128, 60, 28), (196, 200, 208)  # pitched and arched roofs, seen from the ground
 VEGETATION_COLOURS = {"trees": (20, 92, 36), "shrubs": (120, 170, 60), "grass": (150, 214, 120)}
 SATELLITE_SIZE = 96
 PANORAMA_SIZE = (256, 64)
@@ -107,14 +108,14 @@ def _facade(pen: ImageDraw.ImageDraw, building: Building, x: float, base: float,
     wide, tall = _facade_size(building, height)
     colour = COLOURS[building.colour]
     pen.rectangle((x - wide, base - tall, x + wide, base), fill=colour, outline=EDGE)
-    rise = tall * 0.5
+    rise = tall * 0.6
     top = base - tall
     if building.roof == "gabled":
-        pen.polygon([(x - wide, top), (x, top - rise), (x + wide, top)], fill=colour, outline=EDGE)
+        pen.polygon([(x - wide, top), (x, top - rise), (x + wide, top)], fill=TILES, outline=EDGE)
     elif building.roof == "arched":
-        pen.pieslice((x - wide, top - rise, x + wide, top + rise), 180, 360, fill=colour, outline=EDGE)
+        pen.pieslice((x - wide, top - rise, x + wide, top + rise), 180, 360, fill=METAL, outline=EDGE)
     elif building.roof == "mixed":
-        pen.polygon([(x - wide, top), (x - wide / 2, top - rise), (x, top)], fill=colour, outline=EDGE)
+        pen.polygon([(x - wide, top), (x - wide / 2, top - rise), (x, top)], fill=TILES, outline=EDGE)
 
 
 def _roof_from_above(pen: ImageDraw.ImageDraw, building: Building, box: tuple[float, float, float, float]) -> None:
@@ -142,7 +143,6 @@ def _vegetation(pen: ImageDraw.ImageDraw, kind: str, x: float, y: float) -> None
 
 def _arrow(pen: ImageDraw.ImageDraw, half: float, heading: int) -> None:
     dx, dy = SIDE_VECTORS[heading]
-    tip = (half + dx * 13, half + dy * 13)
-    neck = (half + dx * 6, half + dy * 6)
-    pen.line((half, half, *neck), fill=ARROW, width=4)
-    pen.polygon([tip, (neck[0] - dy * 6, neck[1] + dx * 6), (neck[0] + dy * 6, neck[1] - dx * 6)], fill=ARROW)
+    tip, neck = (half + dx * 14, half + dy * 14), (half + dx * 5, half + dy * 5)
+    pen.line((half, half, *neck), fill=ARROW, width=6)
+    pen.polygon([tip, (neck[0] - dy * 9, neck[1] + dx * 9), (neck[0] + dy * 9, neck[1] - dx * 9)], fill=ARROW)

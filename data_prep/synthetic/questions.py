@@ -117,7 +117,7 @@ def _vegetation(scene: Scene, sector: int, heading: int, category: str, view: in
     last = "No obvious vegetation" if fov else "No visible vegetation"
     names = ("Trees", "Shrubs / bushes", "Grass / lawn") if fov else ("Trees", "Shrubs", "Grass")
     plants = ", ".join(
-        f"{v} {SIDES[k]} to {SIDES[(k + 1) % 4]}" for k, v in enumerate(scene.vegetation)
+        f"{SIDES[k]} to {SIDES[(k + 1) % 4]} {v}" for k, v in enumerate(scene.vegetation)
     )
     return Question(
         task="s2g",
@@ -183,7 +183,7 @@ def facade(scene: Scene, rng: random.Random, view: int) -> Question:
         question="Is a roof ridge straight ahead visible or identifiable in the Satellite top-down view?",
         options=("Visible in Satellite", "Not visible in Satellite"),
         answer="A" if ridge else "B",
-        observations=f"Seen: {outline} ahead.",
+        observations=f"Seen: ahead {outline}.",
         projection="A ridge faces the sky." if ridge else "No ridge faces the sky.",
         conclusion="What faces the sky shows from above.",
         objects=(f"{outline} bbox: {photo_box(building)} ahead",),
@@ -214,7 +214,8 @@ FOV: tuple[Maker, ...] = (relative_position, vegetation_sector, facade, symmetry
 
 
 def _seen_from_above(scene: Scene) -> str:
-    places = (f"{getattr(scene.on_side(s), 'colour', 'nothing')} {SIDES[s]}" for s in range(4))
+    """The place before the thing: the word that is about to be said then tells where to look."""
+    places = (f"{SIDES[s]} {getattr(scene.on_side(s), 'colour', 'nothing')}" for s in range(4))
     return f"Seen: {', '.join(places)}."
 
 
@@ -223,7 +224,7 @@ def _seen_from_ground(scene: Scene) -> str:
     for side in range(4):
         building = scene.on_side(side)
         what = "nothing" if building is None else f"{building.colour} {HEIGHTS[building.near]}"
-        words.append(f"{what} {QUARTERS[side]}")
+        words.append(f"{QUARTERS[side]} {what}")
     return f"Seen: {', '.join(words)}."
 
 
