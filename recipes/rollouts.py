@@ -89,7 +89,7 @@ class StepLogs:
         """Log the steps that verl has finished since the last call and yield their metrics.
 
         Raises:
-            UserError: a step has fewer answers than were asked for; verl replaces a group that failed by copies.
+            UserError: a step has fewer answers than asked for; verl fills a group that failed with copies.
         """
         for record in self._read_new():
             yield self._log(record["step"], record["data"])
