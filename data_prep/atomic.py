@@ -70,7 +70,7 @@ class JsonlLog:
                 with replacing(path) as temporary:
                     temporary.write_bytes(whole)
         self._path = path
-        self._out = open(path, "a", encoding="utf-8")
+        self._out = open(path, "a", encoding="utf-8")  # noqa: SIM115  closed by `close`
 
     def append(self, *records: dict[str, Any]) -> None:
         """Write the records and hand them to the disk before returning."""

@@ -25,21 +25,29 @@ EVIDENCE = (
     " shops or brands.",
     "When something cannot be made out, say so in a few words and still settle on one option.",
 )
-STYLE = "Stay within 200 words. Before the answer tag, give neither an option letter nor the verdict. Plain text only."
+STYLE = (
+    "Stay within 200 words. Before the answer tag, give neither an option letter nor the verdict."
+    " Plain text only."
+)
 INSTRUCTIONS: dict[str, tuple[str, ...]] = {
-    "answer_only": ("Answer one question about a place from a single view of it.", "Reply with the answer alone."),
+    "answer_only": (
+        "Answer one question about a place from a single view of it.",
+        "Reply with the answer alone.",
+    ),
     "think_answer": (*EVIDENCE, STYLE, "Reason inside <think> </think> first."),
     "imagination_cot": (
         *EVIDENCE,
         STYLE,
-        "Picture how what you see would look from the other viewpoint, in these four steps, each under its own heading:",
+        "Picture how what you see would look from the other viewpoint, in these four steps, each under"
+        " its own heading:",
     ),
     "structured_cot": (
         *EVIDENCE,
         STYLE,
-        "Write three sections, each under its own heading: the scene as far as the question needs it; one to three"
-        " decisive objects, each with a label, bbox: [x1, y1, x2, y2] in pixels and what is seen of it; how they lie"
-        " to each other and how that carries over to the other viewpoint, with what stays uncertain:",
+        "Write three sections, each under its own heading: the scene as far as the question needs it; one to"
+        " three decisive objects, each with a label, bbox: [x1, y1, x2, y2] in pixels and what is seen of it;"
+        " how they lie to each other and how that carries over to the other viewpoint, with what stays"
+        " uncertain:",
     ),
 }
 ANSWER_LINES = {

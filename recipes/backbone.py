@@ -1,15 +1,17 @@
 """Load a vision-language model and its processor the same way for SFT, rollouts and evaluation."""
 
+# ruff: noqa: I001  transformers must find torchvision's operators declared
+import recipes.torch_setup  # noqa: F401
+
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
-
-import recipes.torch_setup  # noqa: F401  before transformers
 import torch
-from data_prep.errors import UserError
+from omegaconf import DictConfig
 from transformers import AutoModelForImageTextToText, AutoProcessor
+
+from data_prep.errors import UserError
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 PIXELS_PER_TOKEN = {"qwen3_vl": 32 * 32, "qwen2_5_vl": 28 * 28}
@@ -39,7 +41,9 @@ def load_processor(path: str, model: DictConfig) -> Any:
     """
     processor = AutoProcessor.from_pretrained(path)
     if not hasattr(processor, "image_processor"):
-        raise UserError(f"{path} holds a tokenizer but no processor for pictures; save the processor there too.")
+        raise UserError(
+            f"{path} holds a tokenizer but no processor for pictures; save the processor there too."
+        )
     # "longest_edge" is the name of the budget in pixels of the whole picture, not of an edge.
     processor.image_processor.size.longest_edge = model.max_image_tokens * PIXELS_PER_TOKEN[model.family]
     processor.tokenizer.padding_side = "left"

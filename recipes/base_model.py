@@ -8,16 +8,14 @@ keeps to a format, but it carries nothing from one view to the other. Everything
 the folder like any other checkpoint.
 """
 
+# ruff: noqa: I001  transformers must find torchvision's operators declared
+import recipes.torch_setup  # noqa: F401
+
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import recipes.torch_setup  # noqa: F401  before transformers
 import torch
-from data_prep.atomic import read_jsonl
-from data_prep.prompts import fixed_sentences, load_prompt, prompt_text
-from data_prep.rows import Row
-from data_prep.synthetic.captions import caption_examples
 from omegaconf import DictConfig
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
@@ -31,6 +29,10 @@ from transformers import (
 )
 from trl import SFTConfig
 
+from data_prep.atomic import read_jsonl
+from data_prep.prompts import fixed_sentences, load_prompt, prompt_text
+from data_prep.rows import Row
+from data_prep.synthetic.captions import caption_examples
 from recipes.backbone import load_model, load_processor
 from recipes.checkpoints import saving
 from recipes.run_dir import RunDir
@@ -38,7 +40,12 @@ from recipes.sft import train
 from rewards import RESPONSE_FORMATS
 
 END, PAD = "<|im_end|>", "<|endoftext|>"
-IMAGE, VIDEO, VISION_START, VISION_END = "<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"
+IMAGE, VIDEO, VISION_START, VISION_END = (
+    "<|image_pad|>",
+    "<|video_pad|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+)
 SPECIAL = [PAD, "<|im_start|>", END, VISION_START, VISION_END, IMAGE, VIDEO]
 ANSWER_TAGS = ("<answer>", "</answer>")
 # Qwen's turn markers; pictures become their placeholder, text parts are kept as they are.
@@ -63,12 +70,24 @@ def run(run: RunDir) -> None:
     if not initial.exists():
         rows = [Row.from_json(record) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
         texts = [f"{prompt_text(row, prompt)}\n{row.reasoning}" for row in rows[:2000]]
-        build(initial, config.model.build, [*texts, *(example.completion for example in captions[:500])], config.seed)
+        build(
+            initial,
+            config.model.build,
+            [*texts, *(example.completion for example in captions[:500])],
+            config.seed,
+        )
     processor = load_processor(str(initial), config.model)
     model = load_model(str(initial), config.model)
     if pretraining.steps:
         set_seed(config.seed)
-        train(run, "pre-training", model, processor, captions, _pretraining_arguments(config, run.path / "checkpoints"))
+        train(
+            run,
+            "pre-training",
+            model,
+            processor,
+            captions,
+            _pretraining_arguments(config, run.path / "checkpoints"),
+        )
     with saving(run.path / "checkpoint") as temporary:
         model.save_pretrained(temporary)
         processor.save_pretrained(temporary)
@@ -82,7 +101,8 @@ def _pretraining_arguments(config: DictConfig, output: Path) -> SFTConfig:
         per_device_train_batch_size=pretraining.batch_size,
         max_steps=pretraining.steps,
         learning_rate=pretraining.lr,
-        lr_scheduler_type="linear",
+        lr_scheduler_type="warmup_stable_decay",  # seeing comes late and at once: keep the rate until then
+        lr_scheduler_kwargs={"num_decay_steps": pretraining.steps // 4},
         warmup_steps=min(20, pretraining.steps // 10),
         weight_decay=0.01,
         adam_beta2=0.99,
@@ -125,7 +145,13 @@ def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast
     )
     bpe.train_from_iterator(texts, trainer)
     headings = [heading for style in RESPONSE_FORMATS.values() for heading in style.headings]
-    bpe.add_tokens([AddedToken(text, normalized=False) for text in sorted({*fixed_sentences(), *headings, *ANSWER_TAGS}) if text])
+    bpe.add_tokens(
+        [
+            AddedToken(text, normalized=False)
+            for text in sorted({*fixed_sentences(), *headings, *ANSWER_TAGS})
+            if text
+        ]
+    )
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=bpe, eos_token=END, pad_token=PAD, additional_special_tokens=SPECIAL,
         chat_template=CHAT_TEMPLATE, model_max_length=4096,
@@ -148,7 +174,10 @@ def _processor(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLProcessor:
     patches: dict[str, Any] = {"patch_size": PATCH, "merge_size": MERGE, "temporal_patch_size": 2}
     half = [0.5] * 3
     image = Qwen2VLImageProcessor(
-        **patches, size={"shortest_edge": 32 * 32, "longest_edge": 1024 * 32 * 32}, image_mean=half, image_std=half
+        **patches,
+        size={"shortest_edge": 32 * 32, "longest_edge": 1024 * 32 * 32},
+        image_mean=half,
+        image_std=half,
     )
     video = Qwen3VLVideoProcessor(**patches)
     return Qwen3VLProcessor(

@@ -7,23 +7,25 @@
 scenes of one picture budget) and truncation (a prompt cut inside a picture is no prompt).
 """
 
+# ruff: noqa: I001  transformers must find torchvision's operators declared
+import recipes.torch_setup  # noqa: F401
+
 import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import recipes.torch_setup  # noqa: F401  before transformers and trl
-from data_prep.atomic import JsonlLog, read_jsonl
-from data_prep.errors import UserError
-from data_prep.prompts import PromptSpec, build_messages, load_prompt
-from data_prep.rows import Example, Row
 from datasets import Dataset, Features, Image, List, Value
 from omegaconf import DictConfig
 from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl import SFTConfig, SFTTrainer
 
-from recipes.backbone import attention, load_model, load_processor
+from data_prep.atomic import JsonlLog, read_jsonl
+from data_prep.errors import UserError
+from data_prep.prompts import PromptSpec, build_messages, load_prompt
+from data_prep.rows import Example, Row
+from recipes.backbone import load_model, load_processor
 from recipes.checkpoints import saving, whole_checkpoints
 from recipes.progress import StepProgress
 from recipes.run_dir import RunDir
@@ -55,7 +57,9 @@ def run(run: RunDir) -> None:
     )
     save(trainer, processor, run.path)
     if trainer.is_world_process_zero():
-        run.finish({"rows": len(rows), "steps": trainer.state.global_step, "prompt": prompt.hash, "base": base})
+        run.finish(
+            {"rows": len(rows), "steps": trainer.state.global_step, "prompt": prompt.hash, "base": base}
+        )
 
 
 def train(
@@ -67,7 +71,7 @@ def train(
     arguments: SFTConfig,
     adapter: Any = None,
 ) -> SFTTrainer:
-    """Train `model` on the completions of `examples`, from the last whole checkpoint of `run` if there is one."""
+    """Train `model` on the completions of `examples`, from `run`'s last whole checkpoint if there is one."""
     trainer = SFTTrainer(
         model=model,
         args=arguments,
@@ -95,7 +99,10 @@ def training_set(examples: Sequence[Example]) -> Dataset:
     features = Features({"prompt": List(turn), "completion": List(turn), "images": List(Image())})
     records = [
         {
-            "prompt": [{**message, "content": [{"text": None, **p} for p in message["content"]]} for message in messages],
+            "prompt": [
+                {**message, "content": [{"text": None, **p} for p in message["content"]]}
+                for message in messages
+            ],
             "completion": [{"role": "assistant", "content": [{"type": "text", "text": completion}]}],
             "images": list(images),
         }
@@ -112,8 +119,8 @@ def training_arguments(config: DictConfig, output: Path) -> SFTConfig:
     accumulation = math.ceil(sft.batch_size / (micro * processes))
     if micro * processes * accumulation != sft.batch_size:
         raise UserError(
-            f"sft.batch_size={sft.batch_size} is not {processes} processes times model.sft_micro_batch_size={micro} "
-            "times a whole number; change one of them."
+            f"sft.batch_size={sft.batch_size} is not {processes} processes times "
+            f"model.sft_micro_batch_size={micro} times a whole number; change one of them."
         )
     return SFTConfig(
         output_dir=str(output),
@@ -194,7 +201,12 @@ class MetricsCallback(TrainerCallback):
             self.progress = StepProgress(self.title, state.max_steps, already=state.global_step).__enter__()
 
     def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Any = None,
+        **_: Any,
     ) -> None:
         if self.log is None or self.progress is None or not logs or "loss" not in logs:
             return

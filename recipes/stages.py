@@ -26,6 +26,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "eval": ("model", "reward", "eval"),
 }
 
+
 @dataclass(frozen=True)
 class Stage:
     """One step of the work: its name, its directory, its configuration and what feeds it."""

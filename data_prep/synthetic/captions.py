@@ -24,7 +24,7 @@ BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
 
 
 def caption_examples(folder: Path, seed: int, count: int, prompt: PromptSpec) -> Iterator[Example]:
-    """Yield `count` examples; their pictures are written below `folder`. The same seed gives the same ones."""
+    """Yield `count` examples, their pictures written below `folder`; the same seed gives the same ones."""
     folder.mkdir(parents=True, exist_ok=True)
     sentences = fixed_sentences()
     for number in range(count):
@@ -41,7 +41,9 @@ def caption_examples(folder: Path, seed: int, count: int, prompt: PromptSpec) ->
             letter = rng.choice("ABCD"[: len(question.options)])
             yield Example([message], f"<answer> {letter} </answer>", (str(path),))
             continue
-        before = text["text"].split("\n") if kind < GUESSES + LONG else rng.sample(sentences, rng.randint(0, 12))
+        before = (
+            text["text"].split("\n") if kind < GUESSES + LONG else rng.sample(sentences, rng.randint(0, 12))
+        )
         content = [picture, {"type": "text", "text": "\n".join([*before, REQUEST])}]
         yield Example([{"role": "user", "content": content}], question.observations, (str(path),))
 
@@ -62,7 +64,7 @@ def _picture(scene: Scene, question: Question, path: Path) -> str:
 
 def _row(question: Question, image: ImageRef) -> Row:
     return Row(
-        id=image.path, benchmark="captions", subset="", task=question.task, category=question.category, group=image.path,
-        images=(image,), question=question.question,
+        id=image.path, benchmark="captions", subset="", task=question.task, category=question.category,
+        group=image.path, images=(image,), question=question.question,
         options=dict(zip("ABCD", question.options, strict=False)), answer=question.answer,
     )  # fmt: skip

@@ -118,7 +118,9 @@ def _facade(pen: ImageDraw.ImageDraw, building: Building, x: float, base: float,
         pen.polygon([(x - wide, top), (x - wide / 2, top - rise), (x, top)], fill=TILES, outline=EDGE)
 
 
-def _roof_from_above(pen: ImageDraw.ImageDraw, building: Building, box: tuple[float, float, float, float]) -> None:
+def _roof_from_above(
+    pen: ImageDraw.ImageDraw, building: Building, box: tuple[float, float, float, float]
+) -> None:
     x0, y0, x1, y1 = box
     if building.roof in ("gabled", "mixed"):
         end = x1 if building.roof == "gabled" else (x0 + x1) / 2

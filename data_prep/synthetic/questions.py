@@ -40,7 +40,11 @@ class Question:
         """The oracle's text in one response format, ending in the answer tag."""
         parts = {
             "imagination_cot": (self.observations, INTENTION[self.task], self.projection, self.conclusion),
-            "structured_cot": (self.observations, "\n".join(self.objects), f"{self.projection} {self.conclusion}"),
+            "structured_cot": (
+                self.observations,
+                "\n".join(self.objects),
+                f"{self.projection} {self.conclusion}",
+            ),
         }[response_format]
         headings = RESPONSE_FORMATS[response_format].headings
         body = "\n".join(f"{heading}\n{text}" for heading, text in zip(headings, parts, strict=True))
@@ -55,29 +59,44 @@ def location(scene: Scene, rng: random.Random, view: int) -> Question:
         category="location",
         view=view,
         question=(
-            "I am standing at the satellite center and facing the top of the satellite image. Assume the fixed"
-            " mapping: panorama center corresponds to the top. Which region of the panorama shows the red building?"
+            "I am standing at the satellite center and facing the top of the satellite image. Assume the"
+            " fixed mapping: panorama center corresponds to the top. Which region of the panorama shows the"
+            " red building?"
         ),
-        options=("The center region", "The left-quarter region", "The right-quarter region", "The far edge region"),
+        options=(
+            "The center region",
+            "The left-quarter region",
+            "The right-quarter region",
+            "The far edge region",
+        ),
         answer="ACDB"[target.side],
         observations=_seen_from_above(scene),
-        projection=f"The red building is {SIDES[target.side]}.",
-        conclusion=f"Facing top, it is {QUARTERS[target.side]}.",
+        projection=f"The red building is {SIDES[target.side]}. {_facing(0)}",
+        conclusion=f"So it is {QUARTERS[target.side]}.",
         objects=_boxes(scene, from_above=True),
     )
 
 
 def relative_position(scene: Scene, rng: random.Random, view: int) -> Question:
     """FOV S2G: where does the blue building lie for a camera at the arrow's tail?"""
-    heading, target = view - 1, scene.coloured("blue")
+    return _relative_position(scene, "blue", view)
+
+
+def relative_position_red(scene: Scene, rng: random.Random, view: int) -> Question:
+    """The same of the red building: the category that asks for most is asked twice."""
+    return _relative_position(scene, "red", view)
+
+
+def _relative_position(scene: Scene, colour: str, view: int) -> Question:
+    heading, target = view - 1, scene.coloured(colour)
     quarter = target.quarter(heading)
     return Question(
         task="s2g",
         category="relative_position",
         view=view,
         question=(
-            "The photo is taken from the tail of the arrow, facing the direction of the arrow. Where is the blue"
-            " building in the photo?"
+            "The photo is taken from the tail of the arrow, facing the direction of the arrow."
+            f" Where is the {colour} building in the photo?"
         ),
         options=(
             "Left side",
@@ -87,8 +106,8 @@ def relative_position(scene: Scene, rng: random.Random, view: int) -> Question:
         ),
         answer="CBDA"[quarter],
         observations=f"{_seen_from_above(scene)} The arrow points {SIDES[heading]}.",
-        projection=f"The blue building is {SIDES[target.side]}.",
-        conclusion=f"Facing {SIDES[heading]}, it is {QUARTERS[quarter]}.",
+        projection=f"The {colour} building is {SIDES[target.side]}. {_facing(heading)}",
+        conclusion=f"So it is {QUARTERS[quarter]}.",
         objects=_boxes(scene, from_above=True),
     )
 
@@ -116,9 +135,7 @@ def _vegetation(scene: Scene, sector: int, heading: int, category: str, view: in
     pointing = f" The arrow points {SIDES[heading]}." if fov else ""
     last = "No obvious vegetation" if fov else "No visible vegetation"
     names = ("Trees", "Shrubs / bushes", "Grass / lawn") if fov else ("Trees", "Shrubs", "Grass")
-    plants = ", ".join(
-        f"{SIDES[k]} to {SIDES[(k + 1) % 4]} {v}" for k, v in enumerate(scene.vegetation)
-    )
+    plants = ", ".join(f"{SIDES[k]} to {SIDES[(k + 1) % 4]} {v}" for k, v in enumerate(scene.vegetation))
     return Question(
         task="s2g",
         category=category,
@@ -142,10 +159,15 @@ def distance_to_camera(scene: Scene, rng: random.Random, view: int) -> Question:
         category="distance_to_camera",
         view=view,
         question=(
-            "Which building is closer to the satellite center? Building A: the red building. Building B: the blue"
-            " building."
+            "Which building is closer to the satellite center? Building A: the red building."
+            " Building B: the blue building."
         ),
-        options=("Building A", "Building B", "They are about the same distance", "Both are not visible in Satellite"),
+        options=(
+            "Building A",
+            "Building B",
+            "They are about the same distance",
+            "Both are not visible in Satellite",
+        ),
         answer="A" if nearer is red else "B",
         observations=_seen_from_ground(scene),
         projection=f"The {nearer.colour} building is tall and the {farther.colour} building is low.",
@@ -172,7 +194,7 @@ def roof_form(scene: Scene, rng: random.Random, view: int) -> Question:
 
 
 def facade(scene: Scene, rng: random.Random, view: int) -> Question:
-    """FOV G2S: does a part that is seen (or not) straight ahead show in the top view? Only the photo tells."""
+    """FOV G2S: does a ridge straight ahead show in the top view? Only the photo tells."""
     building = scene.on_side(view - 1)
     ridge = building is not None and building.roof in ("gabled", "mixed")
     outline = "nothing" if building is None else f"{building.colour} {building.roof}"
@@ -210,13 +232,19 @@ def symmetry(scene: Scene, rng: random.Random, view: int) -> Question:
 
 Maker = Callable[[Scene, random.Random, int], Question]
 CVUSA: tuple[Maker, ...] = (location, vegetation, distance_to_camera, roof_form)
-FOV: tuple[Maker, ...] = (relative_position, vegetation_sector, facade, symmetry)
+FOV: tuple[Maker, ...] = (relative_position, relative_position_red, vegetation_sector, facade, symmetry)
 
 
 def _seen_from_above(scene: Scene) -> str:
     """The place before the thing: the word that is about to be said then tells where to look."""
     places = (f"{SIDES[s]} {getattr(scene.on_side(s), 'colour', 'nothing')}" for s in range(4))
     return f"Seen: {', '.join(places)}."
+
+
+def _facing(heading: int) -> str:
+    """Which side lies where for a camera that faces side `heading`: the turn, one step at a time."""
+    turned = (f"{QUARTERS[k]} {SIDES[(heading + k) % 4]}" for k in range(4))
+    return f"Facing {SIDES[heading]}: {', '.join(turned)}."
 
 
 def _seen_from_ground(scene: Scene) -> str:

@@ -1,4 +1,4 @@
-"""Write scenes to disk in the released layout (folders, file names, JSON lines), with the oracle's reasoning."""
+"""Write scenes to disk in the released layout, with the oracle's reasoning."""
 
 import random
 from collections import defaultdict
@@ -46,8 +46,19 @@ def write_release(root: Path, seed: int, train_groups: int, test_groups: int) ->
 
 def _cvusa_rows(name: str, task: str, split: str, questions: list[Question]) -> list[dict[str, Any]]:
     """One line a picture with its `questions`; no view."""
-    images = {"source_image": f"cvusa/data/streetview/{name}.jpg", "target_image": f"cvusa/data/bingmap/input{name}.png"}
-    return [{"img_id": name, "dataset": "cvusa", "task": task, **images, "questions": [_fields(q) for q in questions]}]
+    images = {
+        "source_image": f"cvusa/data/streetview/{name}.jpg",
+        "target_image": f"cvusa/data/bingmap/input{name}.png",
+    }
+    return [
+        {
+            "img_id": name,
+            "dataset": "cvusa",
+            "task": task,
+            **images,
+            "questions": [_fields(q) for q in questions],
+        }
+    ]
 
 
 def _fov_rows(name: str, task: str, split: str, questions: list[Question]) -> list[dict[str, Any]]:
@@ -75,7 +86,12 @@ def _fields(question: Question) -> dict[str, Any]:
 
 
 def _teach(
-    lines: dict[Path, list[dict[str, Any]]], root: Path, subset: str, task: str, name: str, questions: list[Question]
+    lines: dict[Path, list[dict[str, Any]]],
+    root: Path,
+    subset: str,
+    task: str,
+    name: str,
+    questions: list[Question],
 ) -> None:
     for index, question in enumerate(questions):
         view = "NA" if subset == "cvusa" else question.view

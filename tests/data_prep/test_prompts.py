@@ -1,6 +1,8 @@
 """The prompt: one text for every stage, the paper's rules, a file of the user's own."""
 
 import pytest
+from omegaconf import OmegaConf
+
 from data_prep.errors import UserError
 from data_prep.prompts import (
     INSTRUCTIONS,
@@ -11,13 +13,12 @@ from data_prep.prompts import (
     prompt_text,
 )
 from data_prep.rows import ImageRef, Row
-from omegaconf import OmegaConf
-
 from rewards import RESPONSE_FORMATS
 
 ROW = Row(
     id="cvsbench/fov/g2s/0001.0.q0", benchmark="cvsbench", subset="fov", task="g2s", category="symmetry",
-    group="fov/0001", images=(ImageRef("a.png", "street"), ImageRef("b.png", "street")), question="Is it symmetric?",
+    group="fov/0001", images=(ImageRef("a.png", "street"), ImageRef("b.png", "street")),
+    question="Is it symmetric?",
     options={"A": "Symmetric", "B": "Not symmetric"}, answer="A",
 )  # fmt: skip
 

@@ -1,16 +1,16 @@
-"""The synthetic release: answers that are true of the pictures, reasoning that passes the reward's own checks."""
+"""The synthetic release: answers true of the pictures, reasoning that passes the reward's own checks."""
 
 import json
 import random
 
 import numpy as np
 import pytest
+
 from data_prep.cvsbench import read_release
 from data_prep.data_root import DataRoot
 from data_prep.rows import Row
 from data_prep.synthetic import draw, questions, write_release
 from data_prep.synthetic.scene import COLOURS, draw_scene
-
 from rewards import check_format, compute_score
 
 
@@ -38,7 +38,7 @@ def test_the_same_arguments_give_the_same_bytes(release, tmp_path):
 
 def test_the_reader_takes_every_question(release):
     train, test = rows_of(release, "train"), rows_of(release, "test")
-    assert (len(train), len(test)) == (160, 80)
+    assert (len(train), len(test)) == (180, 90)
     assert not {r.group for r in train} & {r.group for r in test}
     assert {(r.subset, r.task) for r in train} == {
         ("cvusa", "g2s"),

@@ -1,11 +1,12 @@
-"""The tiny base model: the real classes, loadable like any checkpoint, cheap prompts, captions it can learn from."""
+"""The tiny base model: the real classes, loadable like any checkpoint, cheap prompts, captions."""
 
 import pytest
+from omegaconf import OmegaConf
+
 from data_prep.atomic import read_jsonl
 from data_prep.prompts import build_messages, load_prompt
 from data_prep.rows import Row
 from data_prep.synthetic.captions import BLOCK, REQUEST, caption_examples
-from omegaconf import OmegaConf
 from recipes.stages import plan
 
 PROMPT = load_prompt(OmegaConf.create({"format": "imagination_cot", "file": None}))
@@ -17,8 +18,9 @@ def base(tiny):
 
 
 def test_the_automatic_classes_load_what_was_saved(base):
-    from recipes.backbone import load_model, load_processor
     from transformers import Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+
+    from recipes.backbone import load_model, load_processor
 
     folder = str(base.path / "checkpoint")
     model, processor = load_model(folder, base.config.model), load_processor(folder, base.config.model)
@@ -40,16 +42,20 @@ def test_a_repeated_sentence_costs_one_token_and_decodes_to_itself(base):
 
 def test_the_picture_budget_is_kept(base):
     from PIL import Image
+
     from recipes.backbone import load_processor
 
     processor = load_processor(str(base.path / "checkpoint"), base.config.model)
-    grid = processor.image_processor(images=[Image.new("RGB", (4000, 3000))], return_tensors="pt")["image_grid_thw"]
+    grid = processor.image_processor(images=[Image.new("RGB", (4000, 3000))], return_tensors="pt")[
+        "image_grid_thw"
+    ]
     assert grid.prod().item() // 4 <= base.config.model.max_image_tokens
 
 
 def test_the_same_seed_builds_the_same_weights(base, tmp_path):
-    from recipes.base_model import build
     from safetensors.torch import load_file
+
+    from recipes.base_model import build
 
     prep = base.inputs["prep"]
     texts = [str(record["reasoning"]) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
@@ -75,6 +81,8 @@ def test_the_prompt_of_a_row_fits_the_budget(base):
     processor = load_processor(str(base.path / "checkpoint"), base.config.model)
     rows = map(Row.from_json, read_jsonl(base.inputs["prep"].path / "rows" / "test.jsonl"))
     for row in rows:
-        text = processor.apply_chat_template(build_messages(row, PROMPT), tokenize=False, add_generation_prompt=True)
+        text = processor.apply_chat_template(
+            build_messages(row, PROMPT), tokenize=False, add_generation_prompt=True
+        )
         pictures = sum(-(-i.width // 32) * -(-i.height // 32) for i in row.images)
         assert len(processor.tokenizer(text)["input_ids"]) + pictures <= base.config.model.max_prompt_tokens
