@@ -66,7 +66,8 @@ def run(run: RunDir) -> None:
     prompt = load_prompt(prep.config.prompt)
     pretraining = config.model.build.pretraining
     initial = run.path / "initial"
-    captions = list(caption_examples(run.path / "pictures", config.seed, pretraining.pictures, prompt))
+    count = max(pretraining.steps * pretraining.batch_size, pretraining.pictures)
+    captions = list(caption_examples(run.path / "pictures", config.seed, count, pretraining.pictures, prompt))
     if not initial.exists():
         rows = [Row.from_json(record) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
         texts = [f"{prompt_text(row, prompt)}\n{row.reasoning}" for row in rows[:2000]]
@@ -101,8 +102,7 @@ def _pretraining_arguments(config: DictConfig, output: Path) -> SFTConfig:
         per_device_train_batch_size=pretraining.batch_size,
         max_steps=pretraining.steps,
         learning_rate=pretraining.lr,
-        lr_scheduler_type="warmup_stable_decay",  # seeing comes late and at once: keep the rate until then
-        lr_scheduler_kwargs={"num_decay_steps": pretraining.steps // 4},
+        lr_scheduler_type="linear",
         warmup_steps=min(20, pretraining.steps // 10),
         weight_decay=0.01,
         adam_beta2=0.99,

@@ -9,6 +9,8 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+from PIL import Image
+
 from data_prep.prompts import PromptSpec, build_messages, fixed_sentences
 from data_prep.rows import Example, ImageRef, Row
 from data_prep.synthetic import draw
@@ -17,49 +19,60 @@ from data_prep.synthetic.scene import Scene, draw_scene
 
 REQUEST = "Describe the picture."
 MAKERS = (location, relative_position, distance_to_camera, facade)
-# Shares of the examples: a question with a random answer; a caption asked for behind a whole prompt. The
-# rest ask for a caption behind a few sentences, so that seeing does not hang on the prompt's length.
-GUESSES, LONG = 0.1, 0.15
+# The first share of the examples asks for captions behind a few sentences: seeing is learned on short
+# sequences. Of the rest, some ask behind a whole prompt, so that seeing does not hang on its length, and
+# some are questions with an answer by lot.
+SHORT = 0.8
+GUESSES = 0.4
 BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
 
 
-def caption_examples(folder: Path, seed: int, count: int, prompt: PromptSpec) -> Iterator[Example]:
-    """Yield `count` examples, their pictures written below `folder`; the same seed gives the same ones."""
+def caption_examples(
+    folder: Path, seed: int, count: int, pictures: int, prompt: PromptSpec
+) -> Iterator[Example]:
+    """Yield `count` examples, to be learned in this order, about `pictures` pictures written below `folder`.
+
+    The same seed gives the same ones.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     sentences = fixed_sentences()
     for number in range(count):
-        rng = random.Random(f"captions/{seed}/{number}")
+        rng = random.Random(f"captions/{seed}/{number % pictures}")
         scene = draw_scene(rng)
         question = rng.choice(MAKERS)(scene, rng, rng.randint(1, 4))
-        path = folder / f"{number:06d}.png"
-        role = _picture(scene, question, path)
-        row = _row(question, ImageRef(str(path), role))
-        (message,) = build_messages(row, prompt)
+        path = folder / f"{number % pictures:06d}.png"
+        role = _role(question)
+        if number < pictures:
+            _picture(scene, question).save(path)
+        (message,) = build_messages(_row(question, ImageRef(str(path), role)), prompt)
         picture, text = message["content"]
-        kind = random.Random(f"captions/{seed}/{number // BLOCK}").random()
-        if kind < GUESSES:
+        rng = random.Random(f"requests/{seed}/{number}")
+        if number < SHORT * count:
+            before = rng.sample(sentences, rng.randint(0, 12))
+        elif random.Random(f"kinds/{seed}/{number // BLOCK}").random() < GUESSES:
             letter = rng.choice("ABCD"[: len(question.options)])
             yield Example([message], f"<answer> {letter} </answer>", (str(path),))
             continue
-        before = (
-            text["text"].split("\n") if kind < GUESSES + LONG else rng.sample(sentences, rng.randint(0, 12))
-        )
+        else:
+            before = text["text"].split("\n")
         content = [picture, {"type": "text", "text": "\n".join([*before, REQUEST])}]
         yield Example([{"role": "user", "content": content}], question.observations, (str(path),))
 
 
-def _picture(scene: Scene, question: Question, path: Path) -> str:
-    """Draw what the question shows; return the picture's role."""
-    heading = question.view - 1
+def _role(question: Question) -> str:
     if question.category == "facade":
-        role, picture = "street", draw.street_photo(scene, heading)
-    elif question.task == "g2s":
-        role, picture = "panorama", draw.panorama(scene)
-    else:
-        arrow = heading if question.category == "relative_position" else None
-        role, picture = "satellite", draw.satellite(scene, arrow)
-    picture.save(path)
-    return role
+        return "street"
+    return "panorama" if question.task == "g2s" else "satellite"
+
+
+def _picture(scene: Scene, question: Question) -> Image.Image:
+    """What the question shows."""
+    heading = question.view - 1
+    if _role(question) == "street":
+        return draw.street_photo(scene, heading)
+    if _role(question) == "panorama":
+        return draw.panorama(scene)
+    return draw.satellite(scene, heading if question.category == "relative_position" else None)
 
 
 def _row(question: Question, image: ImageRef) -> Row:

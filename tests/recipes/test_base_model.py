@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 from data_prep.atomic import read_jsonl
 from data_prep.prompts import build_messages, load_prompt
 from data_prep.rows import Row
-from data_prep.synthetic.captions import BLOCK, REQUEST, caption_examples
+from data_prep.synthetic.captions import BLOCK, REQUEST, SHORT, caption_examples
 from recipes.stages import plan
 
 PROMPT = load_prompt(OmegaConf.create({"format": "imagination_cot", "file": None}))
@@ -66,13 +66,19 @@ def test_the_same_seed_builds_the_same_weights(base, tmp_path):
     assert any(not a[key].equal(c[key]) for key in a)
 
 
-def test_captions_come_in_blocks_and_guesses_know_nothing(tmp_path):
-    examples = list(caption_examples(tmp_path, 3, 40 * BLOCK, PROMPT))
-    asks = [example.messages[0]["content"][1]["text"].endswith(REQUEST) for example in examples]
-    assert all(len(set(asks[start : start + BLOCK])) == 1 for start in range(0, len(asks), BLOCK))
+def test_captions_come_first_and_short_then_in_blocks_with_guesses(tmp_path):
+    count = 100 * BLOCK
+    examples = list(caption_examples(tmp_path, 3, count, 50, PROMPT))
+    texts = [example.messages[0]["content"][1]["text"] for example in examples]
+    asks = [text.endswith(REQUEST) for text in texts]
+    first = round(SHORT * count)
+    assert all(asks[:first])
+    assert max(map(len, texts[:first])) < min(map(len, texts[first:]))
+    assert all(len(set(asks[start : start + BLOCK])) == 1 for start in range(0, count, BLOCK))
     guesses = [example.completion for example, ask in zip(examples, asks, strict=True) if not ask]
     assert len(set(guesses)) == 4
-    assert examples == list(caption_examples(tmp_path, 3, 40 * BLOCK, PROMPT))
+    assert len(list(tmp_path.iterdir())) == 50
+    assert examples == list(caption_examples(tmp_path, 3, count, 50, PROMPT))
 
 
 def test_the_prompt_of_a_row_fits_the_budget(base):
