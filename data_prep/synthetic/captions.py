@@ -22,7 +22,7 @@ MAKERS = (location, relative_position, distance_to_camera, facade)
 # The first share of the examples asks for captions behind a few sentences: seeing is learned on short
 # sequences. Of the rest, some ask behind a whole prompt, so that seeing does not hang on its length, and
 # some are questions with an answer by lot.
-SHORT = 0.8
+SHORT = 0.55
 GUESSES = 0.4
 BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
 
@@ -36,6 +36,7 @@ def caption_examples(
     """
     folder.mkdir(parents=True, exist_ok=True)
     sentences = fixed_sentences()
+    first_long = int(SHORT * count) // BLOCK * BLOCK
     for number in range(count):
         rng = random.Random(f"captions/{seed}/{number % pictures}")
         scene = draw_scene(rng)
@@ -47,7 +48,7 @@ def caption_examples(
         (message,) = build_messages(_row(question, ImageRef(str(path), role)), prompt)
         picture, text = message["content"]
         rng = random.Random(f"requests/{seed}/{number}")
-        if number < SHORT * count:
+        if number < first_long:
             before = rng.sample(sentences, rng.randint(0, 12))
         elif random.Random(f"kinds/{seed}/{number // BLOCK}").random() < GUESSES:
             letter = rng.choice("ABCD"[: len(question.options)])
