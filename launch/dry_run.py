@@ -34,7 +34,7 @@ def show(command: str, config: DictConfig) -> int:
         print()
     if command in ("pipeline", "report"):
         print(f"report\n  writes   {shown(stages[0].path.parent)}/report.html\n")
-    found = findings(config, [stage for stage in stages if not stage.finished])
+    found = findings(config, stages)
     print("# This machine\n")
     for finding in found:
         print(f"- {finding}")

@@ -38,7 +38,7 @@ def execute(command: str, config: DictConfig, asked: Sequence[str]) -> int:
     if command == "report":
         return _report(config)
     stages = stages_of(command, config)
-    check(config, [stage for stage in stages if not stage.finished])
+    check(config, stages)
     status = _run(stages, asked_command(asked))
     return _report(config) if command == "pipeline" and status == 0 else status
 

@@ -11,7 +11,6 @@ from launch.compose import is_unset, leaf_keys
 from launch.local import used_gpus
 from launch.machine import GIB, existing_parent, free_disk, gpus, version
 from launch.values import batch_faults, faults
-from recipes.run_dir import RunDir
 from recipes.stages import SECTIONS, Stage
 
 VERL = "0.9.1"
@@ -25,9 +24,10 @@ UNSET = {
 def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
     """What stands in the way of `stages` on this machine; empty when they can start.
 
-    `config` is the composed configuration, `stages` those that are still to run.
+    `config` is the composed configuration. Of stages that are finished only the directory is looked at.
     """
-    names = {stage.name for stage in stages}
+    ahead = [stage for stage in stages if not stage.finished]
+    names = {stage.name for stage in ahead}
     sections = (
         {"logger", "cluster", *(section for name in names for section in SECTIONS[name])} if names else set()
     )
@@ -40,7 +40,7 @@ def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
         )
     if names & MODEL_STAGES:
         found += [*_model(config), *_devices(config)]
-    found += [*_software(config, names), *_directories(stages), *_disk(config, stages)]
+    found += [*_software(config, names), *_directories(stages), *_disk(config, ahead)]
     return found
 
 
@@ -153,10 +153,10 @@ def _verl(config: DictConfig) -> Iterator[str]:
 def _directories(stages: Sequence[Stage]) -> Iterator[str]:
     for stage in stages:
         try:
-            RunDir(stage.path).check(stage.config)
+            stage.check()
         except UserError as error:
             yield str(error)
-    for parent in sorted({existing_parent(stage.path) for stage in stages}):
+    for parent in sorted({existing_parent(stage.path) for stage in stages if not stage.finished}):
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
             yield f"{parent} cannot be written to: set runs_dir= to a folder of yours."
 

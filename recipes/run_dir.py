@@ -43,21 +43,26 @@ class RunDir:
             UserError: as `check` does.
         """
         run = cls(path)
-        run.check(config)
+        run.check(config, inputs)
         path.mkdir(parents=True, exist_ok=True)
         write_text(path / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(config)))
         write_json(path / "inputs.json", {name: str(folder.resolve()) for name, folder in inputs.items()})
         return run
 
-    def check(self, config: dict[str, Any]) -> None:
-        """Refuse a directory that `config` may not continue; keys in `NEUTRAL` may differ.
+    def check(self, config: dict[str, Any], inputs: dict[str, Path]) -> None:
+        """Refuse a directory that `config` on `inputs` may not continue; keys in `NEUTRAL` may differ.
 
         Raises:
-            UserError: another configuration made it, and the message names the keys; or no run did.
+            UserError: another configuration made it, or it was fed by other stages, and the message names the
+                keys; or no run made it.
         """
         stored = self.path / "config.yaml"
         if stored.exists():
             differing = _differences(OmegaConf.to_container(OmegaConf.load(stored)), config)
+            if (self.path / "inputs.json").exists():
+                # By name, which holds the hash: the folder of all runs may have moved.
+                before = {name: run.path.name for name, run in self.inputs.items()}
+                differing += _differences(before, {name: folder.name for name, folder in inputs.items()})
             if differing:
                 raise UserError(
                     f"{self.path} was made by another configuration ({'; '.join(differing[:4])}). "

@@ -38,7 +38,14 @@ class Stage:
     inputs: dict[str, "Stage"]
 
     def open(self) -> RunDir:
-        return RunDir.open(self.path, self.config, {name: stage.path for name, stage in self.inputs.items()})
+        return RunDir.open(self.path, self.config, self._folders())
+
+    def check(self) -> None:
+        """Raise a UserError when the directory is not this stage's, as `RunDir.check` does."""
+        RunDir(self.path).check(self.config, self._folders())
+
+    def _folders(self) -> dict[str, Path]:
+        return {name: stage.path for name, stage in self.inputs.items()}
 
     @property
     def finished(self) -> bool:

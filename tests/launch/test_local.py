@@ -230,6 +230,23 @@ def test_run_dir_names_the_directory_of_the_asked_stage_alone(tmp_path, monkeypa
     assert RunDir(tmp_path / "mine").inputs["prep"].finished
 
 
+def test_a_finished_run_dir_is_not_taken_for_another_run(tmp_path, monkeypatch):
+    plays(monkeypatch, FINISH)
+    mine = f"run_dir={tmp_path / 'mine'}"
+    runs = tmp_path / "runs"
+    assert execute("sft", tiny_config(runs, mine), ["sft"]) == 0
+    for command, options, told in (
+        ("prep", (), "data was None"),
+        ("sft", ("sft.epochs=3",), "sft.epochs was 2, now 3"),
+        ("sft", ("data.synthetic.seed=8",), "prep was 'prep-"),
+    ):
+        with pytest.raises(UserError, match="was made by another configuration") as caught:
+            execute(command, tiny_config(runs, mine, *options), [command])
+        assert told in str(caught.value)
+    runs.rename(tmp_path / "moved")
+    assert execute("sft", tiny_config(tmp_path / "moved", mine), ["sft"]) == 0
+
+
 def test_a_changed_micro_batch_continues_the_same_run(tmp_path, monkeypatch):
     plays(monkeypatch, "raise SystemExit(4)")
     first = plan(tiny_config(tmp_path), "sft")
