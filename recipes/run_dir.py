@@ -112,4 +112,6 @@ def _differences(stored: Any, wanted: Any, prefix: str = "") -> list[str]:
         keys = sorted({*stored, *wanted} - NEUTRAL)
         nested = (_differences(stored.get(k), wanted.get(k), f"{prefix}{k}.") for k in keys)
         return [line for lines in nested for line in lines]
+    if isinstance(stored, dict) or isinstance(wanted, dict):
+        return [f"{prefix[:-1]} is set in one of them alone"]
     return [] if stored == wanted else [f"{prefix[:-1]} was {stored!r}, now {wanted!r}"]

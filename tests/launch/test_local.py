@@ -236,7 +236,7 @@ def test_a_finished_run_dir_is_not_taken_for_another_run(tmp_path, monkeypatch):
     runs = tmp_path / "runs"
     assert execute("sft", tiny_config(runs, mine), ["sft"]) == 0
     for command, options, told in (
-        ("prep", (), "data was None"),
+        ("prep", (), "data is set in one of them alone"),
         ("sft", ("sft.epochs=3",), "sft.epochs was 2, now 3"),
         ("sft", ("data.synthetic.seed=8",), "prep was 'prep-"),
     ):
