@@ -34,10 +34,9 @@ from data_prep.prompts import fixed_sentences, load_prompt, prompt_text
 from data_prep.rows import Row
 from data_prep.synthetic.captions import caption_examples
 from recipes.backbone import load_model, load_processor
-from recipes.checkpoints import saving
+from recipes.checkpoints import save_model
 from recipes.run_dir import RunDir
-from recipes.sft import train
-from rewards import RESPONSE_FORMATS
+from recipes.sft import FIXED_ARGUMENTS, train
 
 END, PAD = "<|im_end|>", "<|endoftext|>"
 IMAGE, VIDEO, VISION_START, VISION_END = (
@@ -80,7 +79,6 @@ def run(run: RunDir) -> None:
     processor = load_processor(str(initial), config.model)
     model = load_model(str(initial), config.model)
     if pretraining.steps:
-        set_seed(config.seed)
         train(
             run,
             "pre-training",
@@ -89,9 +87,7 @@ def run(run: RunDir) -> None:
             captions,
             _pretraining_arguments(config, run.path / "checkpoints"),
         )
-    with saving(run.path / "checkpoint") as temporary:
-        model.save_pretrained(temporary)
-        processor.save_pretrained(temporary)
+    save_model(run.path / "checkpoint", model, processor)
     run.finish({"parameters": model.num_parameters(), "captions": len(captions), "steps": pretraining.steps})
 
 
@@ -111,13 +107,9 @@ def _pretraining_arguments(config: DictConfig, output: Path) -> SFTConfig:
         bf16=False,
         use_cpu=config.model.device == "cpu",
         gradient_checkpointing=False,
-        completion_only_loss=True,
-        max_length=None,
-        logging_steps=1,
         save_steps=100,
         save_total_limit=1,
-        report_to="none",
-        disable_tqdm=True,
+        **FIXED_ARGUMENTS,
     )
 
 
@@ -129,9 +121,7 @@ def build(folder: Path, size: DictConfig, texts: Iterable[str], seed: int) -> in
     set_seed(seed)
     processor = _processor(_tokenizer(texts, size.vocabulary))
     model = _model(processor.tokenizer, size)
-    with saving(folder) as temporary:
-        model.save_pretrained(temporary)
-        processor.save_pretrained(temporary)
+    save_model(folder, model, processor)
     return model.num_parameters()
 
 
@@ -144,14 +134,8 @@ def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast
         vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
     bpe.train_from_iterator(texts, trainer)
-    headings = [heading for style in RESPONSE_FORMATS.values() for heading in style.headings]
-    bpe.add_tokens(
-        [
-            AddedToken(text, normalized=False)
-            for text in sorted({*fixed_sentences(), *headings, *ANSWER_TAGS})
-            if text
-        ]
-    )
+    repeated = sorted({*fixed_sentences(), *ANSWER_TAGS})
+    bpe.add_tokens([AddedToken(text, normalized=False) for text in repeated])
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=bpe, eos_token=END, pad_token=PAD, additional_special_tokens=SPECIAL,
         chat_template=CHAT_TEMPLATE, model_max_length=4096,
@@ -227,7 +211,7 @@ def _model(tokenizer: PreTrainedTokenizerFast, size: DictConfig) -> Qwen3VLForCo
             "initializer_range": size.init_std,
         },
         tie_word_embeddings=True,
-        **{key: value for key, value in ids.items()},
+        **ids,
     )
     model = Qwen3VLForConditionalGeneration(config)
     torch.nn.init.normal_(model.model.visual.pos_embed.weight, std=size.position_std)

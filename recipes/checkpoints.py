@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -22,10 +23,8 @@ def saving(folder: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def whole_checkpoints(folder: Path, pattern: str, last_file: str) -> list[Path]:
-    """Checkpoints `<name>-<step>` or `<name>_<step>` in order of their step, those cut short left out.
-
-    `last_file` is what the trainer writes last; a folder without it was interrupted.
-    """
-    found = [path for path in folder.glob(pattern) if (path / last_file).is_file()]
-    return sorted(found, key=lambda path: int("".join(filter(str.isdigit, path.name)) or 0))
+def save_model(folder: Path, model: Any, processor: Any, state_dict: Any = None) -> None:
+    """Write a model with its processor to `folder`, whole or not at all; `state_dict` in place of its own."""
+    with saving(folder) as temporary:
+        model.save_pretrained(temporary, state_dict=state_dict)
+        processor.save_pretrained(temporary)

@@ -26,7 +26,7 @@ from data_prep.errors import UserError
 from data_prep.prompts import PromptSpec, build_messages, load_prompt
 from data_prep.rows import Example, Row
 from recipes.backbone import load_model, load_processor
-from recipes.checkpoints import saving, whole_checkpoints
+from recipes.checkpoints import save_model, saving
 from recipes.progress import StepProgress
 from recipes.run_dir import RunDir
 from recipes.stages import checkpoint_path
@@ -34,6 +34,14 @@ from recipes.tracking import metrics_log
 
 # Linear layers of the language model; a LoRA on the vision tower is ignored by rollout engines.
 LORA_TARGETS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+# What no configuration may change: the prompt carries no loss and is never cut, every step is logged by us.
+FIXED_ARGUMENTS: dict[str, Any] = {
+    "completion_only_loss": True,
+    "max_length": None,
+    "logging_steps": 1,
+    "report_to": "none",
+    "disable_tqdm": True,
+}
 
 
 def run(run: RunDir) -> None:
@@ -137,15 +145,11 @@ def training_arguments(config: DictConfig, output: Path) -> SFTConfig:
         bf16=model.dtype == "bfloat16",
         use_cpu=model.device == "cpu",
         gradient_checkpointing=model.gradient_checkpointing,
-        completion_only_loss=True,
-        max_length=None,
-        logging_steps=1,
         save_steps=sft.save_every,
         save_total_limit=2,
         dataloader_num_workers=0 if model.device == "cpu" else 4,
         ddp_find_unused_parameters=False,
-        report_to="none",
-        disable_tqdm=True,
+        **FIXED_ARGUMENTS,
     )
 
 
@@ -166,8 +170,8 @@ def lora(config: DictConfig) -> Any:
 
 def latest(folder: Path) -> str | None:
     """The newest checkpoint that was written to its end (the trainer's state is written last)."""
-    whole = whole_checkpoints(folder, "checkpoint-*", "trainer_state.json")
-    return str(whole[-1]) if whole else None
+    whole = [path for path in folder.glob("checkpoint-*") if (path / "trainer_state.json").is_file()]
+    return str(max(whole, key=lambda path: int(path.name.split("-")[1]))) if whole else None
 
 
 def save(trainer: SFTTrainer, processor: Any, folder: Path) -> None:
@@ -176,13 +180,11 @@ def save(trainer: SFTTrainer, processor: Any, folder: Path) -> None:
     if adapter and trainer.is_world_process_zero():
         with saving(folder / "adapter") as temporary:
             trainer.model.save_pretrained(temporary)
-    model = trainer.accelerator.unwrap_model(trainer.model)
+    # Sharded weights are gathered from every process, so all of them must ask.
+    weights = None if adapter else trainer.accelerator.get_state_dict(trainer.model)
     if trainer.is_world_process_zero():
-        with saving(folder / "checkpoint") as temporary:
-            (model.merge_and_unload() if adapter else model).save_pretrained(
-                temporary, state_dict=None if adapter else trainer.accelerator.get_state_dict(trainer.model)
-            )
-            processor.save_pretrained(temporary)
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        save_model(folder / "checkpoint", model.merge_and_unload() if adapter else model, processor, weights)
 
 
 class MetricsCallback(TrainerCallback):
