@@ -8,7 +8,7 @@ from pathlib import Path
 from configs import TREE
 from launch.catalogue import recipes
 from launch.machine import PACKAGES, cores, free_disk, git_commit, gpus, memory, version
-from launch.preflight import VERL
+from recipes import VERL
 
 TINY_MEMORY, TINY_DISK = 7.0, 3.0  # GiB that scale=tiny wants
 PAPER_GPUS, PAPER_GPU_MEMORY = 8, 75.0  # the paper's machine; GiB as nvidia-smi counts an 80 GB card

@@ -11,9 +11,9 @@ from launch.compose import is_unset, leaf_keys
 from launch.local import used_gpus
 from launch.machine import GIB, existing_parent, free_disk, gpus, version
 from launch.values import batch_faults, faults
+from recipes import VERL
 from recipes.stages import SECTIONS, Stage
 
-VERL = "0.9.1"
 MODEL_STAGES = {"sft", "grpo", "eval"}
 UNSET = {
     "data.root": "the folder that holds cvusa/ and fov/ of the downloaded CVSBench release",

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from omegaconf import DictConfig
 
 from data_prep.errors import UserError
-from recipes import verl_overrides
+from recipes import VERL, verl_overrides
 from recipes.progress import StepProgress
 from recipes.rollouts import StepLogs, drop_after
 from recipes.run_dir import RunDir
@@ -28,7 +28,6 @@ from recipes.verl_checkpoints import merge, resume_point
 from recipes.verl_log import last_errors
 from recipes.verl_process import ray_folder, verl_process
 
-VERL = "0.9.1"
 POLL = 0.5  # seconds
 
 

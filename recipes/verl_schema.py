@@ -17,6 +17,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
+from recipes import VERL
 
 # Keys that verl 0.9.1 composes and then reads nowhere, with what to do instead.
 DEAD = {
@@ -36,7 +37,7 @@ def compose_verl(overrides: list[str]) -> DictConfig:
     """
     spec = find_spec("verl")
     if spec is None or spec.origin is None:
-        raise UserError("verl is not installed; pip install verl==0.9.1.")
+        raise UserError(f"verl is not installed; pip install verl=={VERL}.")
     folder = Path(spec.origin).parent / "trainer" / "config"
     with initialize_config_dir(str(folder), version_base=None):
         return compose("ppo_trainer", overrides=overrides)

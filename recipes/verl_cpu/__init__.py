@@ -17,14 +17,14 @@ and checkpoints are verl's own.
 
 from importlib.metadata import version
 
-SUPPORTED_VERL = "0.9.1"
+from recipes import VERL
 
-if version("verl") != SUPPORTED_VERL:
+if version("verl") != VERL:
     raise ImportError(
-        f"recipes.verl_cpu is written for the internals of verl {SUPPORTED_VERL}, and {version('verl')} is "
-        f"installed; pip install verl=={SUPPORTED_VERL}, or train on GPUs."
+        f"recipes.verl_cpu is written for the internals of verl {VERL}, and {version('verl')} is "
+        f"installed; pip install verl=={VERL}, or train on GPUs."
     )
 
-import recipes.torch_setup  # noqa: E402
-import recipes.verl_compat  # noqa: E402, F401
-from recipes.verl_cpu import platform, position_ids  # noqa: E402, F401
+import recipes.torch_setup
+import recipes.verl_compat  # noqa: F401
+from recipes.verl_cpu import platform, position_ids  # noqa: F401
