@@ -94,6 +94,17 @@ def sha256_file(path: Path) -> str:
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of a JSON value, the same for equal values whatever the order of keys."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    """SHA-256 of a JSON value, the same for equal values: the order of keys and 2 or 2.0 do not matter."""
+    text = json.dumps(_whole(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _whole(value: Any) -> Any:
+    """The value with every whole float as an integer: a command line has `2` where a file has `2.0`."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _whole(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(part) for part in value]
+    return value
