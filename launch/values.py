@@ -20,7 +20,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "sft.scheduler": ("cosine", "linear", "constant", "constant_with_warmup"),
     "sft.shard": ("none", "zero2", "zero3", "fsdp"),
     "grpo.kl_type": ("low_var_kl", "kl", "abs", "mse", "full"),
-    "reward.format_mode": ("answer", "full"),
 }
 AT_LEAST: dict[str, float] = {
     **dict.fromkeys(
@@ -37,7 +36,7 @@ AT_LEAST: dict[str, float] = {
     **dict.fromkeys(("grpo.warmup_steps", "eval.temperature", "sft.lora.rank", "grpo.lora.rank"), 0),
 }  # fmt: skip
 ABOVE_ZERO = ("grpo.temperature", "sft.max_grad_norm", "grpo.max_grad_norm", "grpo.rollout_memory")
-SHARES = ("reward.format_weight", "grpo.rollout_memory", "sft.lora.dropout")
+SHARES = ("grpo.rollout_memory", "sft.lora.dropout")
 SECRET_WORDS = ("token=", "secret", "password", "api_key", "apikey")
 
 
