@@ -16,7 +16,7 @@ MISTAKES = {
     ("train",): "choose one of list, prep, sft",
     ("recipe=imagination_cot", "sft"): "the command comes first",
     ("list", "recipe=imagination_cot"): "takes nothing after it",
-    ("sft",): "add recipe=imagination_cot or recipe=structured_cot",
+    ("sft",): "add recipe=imagination_cot or ",
     ("sft", "recipe=imaginationcot"): "did you mean imagination_cot?",
     ("sft", "recipes=imagination_cot"): "did you mean recipe?",
     ("sft", "imagination_cot"): "did you mean recipe=imagination_cot?",
