@@ -67,6 +67,10 @@ MISTAKES = {
     ("eval", *TINY, "reward.iou_threshold=50"): "reward.iou_threshold must be a number in [0, 1], got 50",
     ("grpo", *TINY, "reward.format_mode=strict"): "reward.format_mode must be one of answer, full",
     ("grpo", *TINY, "reward.path=nowhere.py"): "reward.path=nowhere.py cannot be read as Python",
+    ("grpo", *TINY, "grpo.monitors.stop_on=[letters]"): "did you mean letter_collapse?",
+    ("grpo", *TINY, "grpo.monitors.window=0"): "at least 1",
+    ("grpo", *TINY, "grpo.probe.rows=-1"): "at least 0",
+    ("grpo", *TINY, "grpo.probe.max_flat_share=90"): "between 0 and 1",
     (
         "grpo",
         *TINY,
