@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from recipes.answer_metrics import mean, total_variation
 
-LEAST_LETTERS = 120  # answers from which letters are judged
-MEMORY = 4  # windows that may be taken to come to so many
+LEAST_LETTERS = 320  # answers from which letters are judged; with fewer, chance alone comes near the limit
+MEMORY = 6  # windows that may be taken to come to so many
 
 Records = Sequence[Mapping[str, Any]]
 

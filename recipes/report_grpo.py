@@ -1,5 +1,6 @@
 """The part of the report on what watched over GRPO: probe, monitors, accuracy by task and category."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ def sentences(seen: Review) -> list[str]:
 
 
 def _apart(records: Sequence[Mapping[str, Any]], window: int, key: str) -> list[dict[str, Any]]:
-    """Accuracy and format of a task or category in the first and in the last steps that asked about it."""
+    """Accuracy, format and letters of a task or category in the first and last steps that asked about it."""
     names = sorted({name for record in records for name in record[key]})
     lines = []
     for name in names:
@@ -64,5 +65,18 @@ def _apart(records: Sequence[Mapping[str, Any]], window: int, key: str) -> list[
         line = {"name": name.replace("_", " "), "answers": sum(part["answers"] for part in parts)}
         for when, some in (("first", parts[:window]), ("last", parts[-window:])):
             line[when] = {field: mean(part[field] for part in some) for field in ("accuracy", "format")}
-        lines.append(line)
+        lines.append(line | {"letter": _preferred(parts[-window:])})
     return lines
+
+
+def _preferred(parts: Sequence[Mapping[str, Any]]) -> tuple[str, float, float] | None:
+    """The letter that is given most beyond its due: letter, share of answers, share of right answers."""
+    given, gold = Counter[str](), Counter[str]()
+    for part in parts:
+        given.update(part["letters"])
+        gold.update(part["gold_letters"])
+    n = given.total()
+    if not n:
+        return None
+    letter = max(sorted(given), key=lambda name: given[name] - gold[name])
+    return letter, given[letter] / n, gold[letter] / n

@@ -157,6 +157,7 @@ def test_a_changed_key_moves_the_stages_that_read_it_and_no_other():
         "reward.tolerance=0.05": {"grpo", "eval"},
         "grpo.probe.max_flat_share=1": set(),
         "grpo.monitors.stop_on=[letter_collapse]": set(),
+        "grpo.monitors.not_finite=inf": set(),
         "cluster.gpus=2": set(),
     }
     for option, moved in cases.items():

@@ -98,59 +98,59 @@ def saved(monkeypatch):
 
 
 def test_an_alarm_is_a_warning_and_no_end(stage, trainer, capsys):
-    run = stage("grpo.max_steps=20")
-    trainer(writes_steps(run, 1, 12).replace("time.sleep(600)", ""))
-    with pytest.raises(RuntimeError, match="ended at step 0 of 20"):
+    run = stage("grpo.max_steps=30")
+    trainer(writes_steps(run, 1, 24).replace("time.sleep(600)", ""))
+    with pytest.raises(RuntimeError, match="ended at step 0 of 30"):
         grpo.run(run)
     said = capsys.readouterr().out
-    assert "warning at step 8: letter_collapse: " in said
+    assert "warning at step 20: letter_collapse: " in said
     assert "all answers: B is given 100% and right 0% of the time" in said
     assert said.count("letter_collapse") == 1
-    assert [record["step"] for record in run.metrics()] == list(range(1, 13))
+    assert [record["step"] for record in run.metrics()] == list(range(1, 25))
 
 
 def test_a_monitor_ends_the_run_by_name(stage, trainer, saved):
-    run = stage("grpo.max_steps=20", "grpo.monitors.stop_on=[letter_collapse]")
-    trainer(writes_steps(run, 1, 12))
+    run = stage("grpo.max_steps=30", "grpo.monitors.stop_on=[letter_collapse]")
+    trainer(writes_steps(run, 1, 24))
     saved(0)
     begun = time.monotonic()
     with pytest.raises(UserError) as caught:
         grpo.run(run)
     assert time.monotonic() - begun < 60
     message = str(caught.value)
-    assert message.startswith("stopped at step 8 by the monitor letter_collapse: distance of the letters")
+    assert message.startswith("stopped at step 20 by the monitor letter_collapse: distance of the letters")
     assert "No checkpoint was saved before, and the run counts as not finished." in message
     assert "higher grpo.monitors.letter_collapse" in message
     assert not run.finished
     assert ends(stays_behind(run))
     assert not (run.path / "verl/process.json").exists()
-    assert [record["step"] for record in run.metrics()] == list(range(1, 9))
+    assert [record["step"] for record in run.metrics()] == list(range(1, 21))
 
 
 def test_a_stopped_run_stops_again_and_goes_on_without_the_monitor(stage, trainer, saved, monkeypatch):
-    options = ("grpo.max_steps=20", "grpo.monitors.stop_on=[letter_collapse]")
+    options = ("grpo.max_steps=30", "grpo.monitors.stop_on=[letter_collapse]")
     run = stage(*options)
-    trainer(writes_steps(run, 1, 12))
-    with pytest.raises(UserError, match="stopped at step 8"):
+    trainer(writes_steps(run, 1, 24))
+    with pytest.raises(UserError, match="stopped at step 20"):
         grpo.run(run)
 
-    # Step 6 was saved, the alarm came after it: the steps since are trained anew, and it comes again.
-    saved(6)
-    trainer(writes_steps(run, 7, 12))
-    with pytest.raises(UserError, match=r"stopped at step 8 .*\n.*Step 6 is kept in "):
+    # Step 16 was saved, the alarm came after it: the steps since are trained anew, and it comes again.
+    saved(16)
+    trainer(writes_steps(run, 17, 24))
+    with pytest.raises(UserError, match=r"stopped at step 20 .*\n.*Step 16 is kept in "):
         grpo.run(run)
-    assert [record["step"] for record in run.metrics()] == list(range(1, 9))
+    assert [record["step"] for record in run.metrics()] == list(range(1, 21))
 
     # The alarm came before the checkpoint: verl is not even started.
-    saved(8)
+    saved(20)
     trainer("raise SystemExit('started')")
-    with pytest.raises(UserError, match=r"stopped at step 8 .*\n.*Step 8 is kept in "):
+    with pytest.raises(UserError, match=r"stopped at step 20 .*\n.*Step 20 is kept in "):
         grpo.run(run)
 
     # Without the monitor the same directory goes on.
     monkeypatch.setattr(grpo, "merge", lambda *_: None)
     planned = stage_of(run, "grpo.monitors.stop_on=[]")
-    saved(20)
+    saved(30)
     grpo.run(planned)
     assert planned.finished
 

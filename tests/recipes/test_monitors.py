@@ -77,6 +77,15 @@ def test_a_healthy_run_raises_no_alarm():
     assert alarms(records) == {}
 
 
+def test_guessing_is_no_collapse():
+    """The letters of a few dozen questions differ by chance from those given: that alone is no collapse."""
+
+    def guesses(rng, done, gold, category):
+        return f"{prose(rng, 30)}\n<answer> {rng.choice('ABCD')} </answer>"
+
+    assert alarms(run_of(guesses, steps=60)) == {}
+
+
 @pytest.mark.parametrize(
     ("policy", "name"),
     [

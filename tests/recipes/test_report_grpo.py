@@ -67,6 +67,17 @@ def test_tasks_and_categories_stand_apart(tmp_path):
     assert lines["g2s"]["last"]["accuracy"] > lines["g2s"]["first"]["accuracy"]
 
 
+def test_the_letter_given_beyond_its_due_is_told(tmp_path):
+    run = trained(tmp_path / "grpo", gives_only_b)
+    seen = watched(run)
+    assert seen is not None
+    for line in seen["apart"]:
+        letter, given, right = line["letter"]
+        assert (letter, given) == ("B", 1.0)
+        assert 0.1 < right < 0.5
+    assert re.search(r"roof form [\d,]+ .* B given 100\.0 %, right \d+\.\d %", page(tmp_path, run))
+
+
 def test_a_monitor_s_curve_shows_its_limit(tmp_path):
     seen = watched(trained(tmp_path / "grpo", gives_only_b))
     assert seen is not None
