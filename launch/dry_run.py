@@ -16,7 +16,7 @@ WRITES = {
     "prep": "images/, rows/{sft,rl,test}.jsonl, rl.parquet, quarantine.jsonl",
     "base": "checkpoint/",
     "sft": "checkpoint/, checkpoints/ (to resume from), metrics.jsonl",
-    "grpo": "checkpoint/, rollouts.jsonl, metrics.jsonl, verl.log, verl/ (to resume from)",
+    "grpo": "checkpoint/, probe.json, rollouts.jsonl, metrics.jsonl, verl.log, verl/ (to resume from)",
     "eval": "predictions.jsonl, scores.json",
 }
 ALWAYS = "config.yaml, inputs.json, command.txt, environment.txt, manifest.json"

@@ -11,7 +11,7 @@ from launch.compose import is_unset, leaf_keys
 from launch.local import used_gpus
 from launch.machine import GIB, existing_parent, free_disk, gpus, version
 from launch.values import batch_faults, faults
-from recipes import VERL
+from recipes import VERL, reward_settings
 from recipes.stages import SECTIONS, Stage
 
 MODEL_STAGES = {"sft", "grpo", "eval"}
@@ -38,6 +38,8 @@ def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
         found.append(
             f"prompt.file={config.prompt.file} does not exist: give the path of a text file, or null."
         )
+    if "reward" in sections:
+        found += _reward(config)
     if names & MODEL_STAGES:
         found += [*_model(config), *_devices(config)]
     found += [*_software(config, names), *_directories(stages), *_disk(config, ahead)]
@@ -107,6 +109,13 @@ def _model(config: DictConfig) -> Iterator[str]:
         yield "model.path is null: give a model's hub id or folder, or model=tiny_qwen3_vl."
     elif str(path).startswith(("/", ".", "~")) and not Path(path).is_dir():
         yield f"model.path={path} does not exist: give the folder of a checkpoint, or a hub id."
+
+
+def _reward(config: DictConfig) -> Iterator[str]:
+    try:
+        reward_settings.check(config.reward)
+    except UserError as error:
+        yield str(error)
 
 
 def _devices(config: DictConfig) -> Iterator[str]:

@@ -7,6 +7,7 @@ from omegaconf import DictConfig
 
 from data_prep.errors import UserError
 from launch.pipeline import shown
+from recipes.run_dir import RunDir
 from recipes.stages import Stage
 
 
@@ -23,19 +24,23 @@ def write(config: DictConfig, evaluations: Mapping[str, Stage]) -> int:
             "run `launch pipeline`, or `launch eval`, with the same options first."
         )
     from recipes.report import summary, write_report
+    from recipes.report_grpo import alarms_of
 
     paths = {label: stage.path for label, stage in finished.items()}
     grpo = evaluations["grpo"].inputs["grpo"]
+    begun = grpo.finished or (grpo.path / "metrics.jsonl").exists()
     sft = grpo.inputs["sft"]
     report = write_report(
         paths,
-        grpo.path if grpo.finished else None,
+        grpo.path if begun else None,
         sft.path if sft.finished else None,
         evaluations["base"].path.parent / "report.html",
         f"{config.recipe_name} ({config.scale_name})",
     )
     for line in table(summary(paths)):
         print(line)
+    for alarm in alarms_of(RunDir(grpo.path)) if begun else []:
+        print(f"GRPO, {alarm}")
     print(f"\nreport: {shown(report)}")
     return 0
 

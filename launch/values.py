@@ -7,6 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from launch.compose import is_unset, nearest
 from launch.local import used_gpus
+from recipes.monitor_readings import MONITORS
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "logger": ("none", "wandb"),
@@ -19,25 +20,27 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "model.attention": ("auto", "sdpa", "eager", "flash_attention_2"),
     "sft.scheduler": ("cosine", "linear", "constant", "constant_with_warmup"),
     "sft.shard": ("none", "zero2", "zero3", "fsdp"),
+    "grpo.monitors.stop_on": tuple(MONITORS),
     "grpo.kl_type": ("low_var_kl", "kl", "abs", "mse", "full"),
-    "reward.format_mode": ("answer", "full"),
 }
 AT_LEAST: dict[str, float] = {
     **dict.fromkeys(
         (
             "cluster.gpus", "sft.epochs", "sft.max_steps", "sft.batch_size", "sft.save_every",
             "grpo.epochs", "grpo.max_steps", "grpo.batch_size", "grpo.mini_batch_size", "grpo.save_every",
-            "grpo.keep_checkpoints", "grpo.tensor_parallel", "eval.max_new_tokens", "eval.max_rows",
+            "grpo.keep_checkpoints", "grpo.tensor_parallel", "grpo.monitors.window",
+            "eval.max_new_tokens", "eval.max_rows",
             "model.max_image_tokens", "model.max_prompt_tokens", "model.max_response_tokens",
             "model.sft_micro_batch_size", "model.grpo_micro_batch_size", "model.eval_batch_size",
         ),
         1,
     ),
     **dict.fromkeys(("sft.lr", "sft.warmup_steps", "sft.weight_decay", "grpo.lr", "grpo.kl_coef"), 0),
-    **dict.fromkeys(("grpo.warmup_steps", "eval.temperature", "sft.lora.rank", "grpo.lora.rank"), 0),
+    **dict.fromkeys(("grpo.warmup_steps", "grpo.probe.rows", "sft.lora.rank", "grpo.lora.rank"), 0),
+    "eval.temperature": 0,
 }  # fmt: skip
 ABOVE_ZERO = ("grpo.temperature", "sft.max_grad_norm", "grpo.max_grad_norm", "grpo.rollout_memory")
-SHARES = ("reward.format_weight", "grpo.rollout_memory", "sft.lora.dropout")
+SHARES = ("grpo.probe.max_flat_share", "grpo.rollout_memory", "sft.lora.dropout")
 SECRET_WORDS = ("token=", "secret", "password", "api_key", "apikey")
 
 

@@ -12,12 +12,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from data_prep.atomic import JsonlLog, read_jsonl, sha256_file, write_json
 from data_prep.errors import UserError
 from data_prep.prompts import load_prompt
 from data_prep.rows import Row
+from recipes import reward_settings
 from recipes.backbone import PIXELS_PER_TOKEN
 from recipes.decoding import GREEDY_BELOW, Decoder, Pictures, row_seed
 from recipes.progress import StepProgress
@@ -84,7 +85,7 @@ def _answer(run: RunDir, rows: list[Row]) -> None:
     checkpoint = checkpoint_path(run, config.eval.checkpoint)
     prompt = load_prompt(prep.config.prompt)
     pictures = Pictures(prep.path / "images", config.eval.blank)
-    reward = OmegaConf.to_container(config.reward)
+    reward = reward_settings.options(config.reward)
     target = run.path / "predictions.jsonl"
     with JsonlLog(target) as log:
         done = {record["id"] for record in read_jsonl(target)}

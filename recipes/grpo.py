@@ -1,5 +1,6 @@
 """GRPO by verl's own trainer: start, follow and resume it, and keep what it trained in transformers format.
 
+    probe.json          what the start checkpoint can do, before the first step
     verl/checkpoints/   verl's checkpoints, the last few
     verl.log            everything verl printed, of every attempt
     rollouts.jsonl      every answer of every step with its reward and the reward's parts
@@ -19,6 +20,8 @@ from omegaconf import DictConfig
 
 from data_prep.errors import UserError
 from recipes import VERL, verl_overrides
+from recipes.monitors import Watch
+from recipes.probe import probe, refuse_flat
 from recipes.progress import StepProgress
 from recipes.rollouts import StepLogs, drop_after
 from recipes.run_dir import RunDir
@@ -29,6 +32,7 @@ from recipes.verl_log import last_errors
 from recipes.verl_process import ray_folder, verl_process
 
 POLL = 0.5  # seconds
+PROBED = ("pass_at_1", "pass_at_4", "pass_at_8", "all_wrong", "all_right", "flat", "format")
 
 
 def run(run: RunDir) -> None:
@@ -36,7 +40,7 @@ def run(run: RunDir) -> None:
 
     Raises:
         UserError: verl is missing or another version, the RL set or the start checkpoint is missing or unfit,
-            or verl ended with an error.
+            verl ended with an error, or a monitor in `grpo.monitors.stop_on` raised an alarm.
     """
     config, prep = run.config, run.inputs["prep"].path
     _check_verl()
@@ -50,10 +54,19 @@ def run(run: RunDir) -> None:
 
     done, newest = resume_point(out / "checkpoints", config.grpo.keep_checkpoints)
     drop_after(run.path, done)
+    found = probe(run) if done == 0 else None
+    if found:
+        refuse_flat(found, config.grpo.probe.max_flat_share)
     with metrics_log(run) as metrics, StepLogs(run.path, out, _answers_a_step(config), metrics) as logs:
         logs.start_attempt(done)
+        if found and not run.metrics():
+            metrics.append({"step": 0, **{f"probe_{name}": found[name] for name in PROBED}})
+        watch = Watch(config.grpo.monitors)
+        for record in sorted(run.metrics(), key=lambda record: record["step"]):
+            watch.see(record)
+        _stop_on_alarm(run, watch, done)
         if done < total:
-            _train(run, [*overrides, *_resuming(newest)], logs, done, total)
+            _train(run, [*overrides, *_resuming(newest)], logs, watch, done, total)
             done, newest = resume_point(out / "checkpoints", config.grpo.keep_checkpoints)
     if newest is None or done < total:
         raise RuntimeError(f"verl ended at step {done} of {total} without an error; see {log_path}.")
@@ -101,8 +114,22 @@ def _resuming(checkpoint: Path | None) -> list[str]:
     return ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={path}"]
 
 
-def _train(run: RunDir, overrides: list[str], logs: StepLogs, done: int, total: int) -> None:
-    """Run verl to its end, logging every step as it is finished."""
+def _stop_on_alarm(run: RunDir, watch: Watch, step: int) -> None:
+    """Raise a UserError when a monitor that is to end the run is above its limit; verl must have ended."""
+    if watch.stopping is None:
+        return
+    name, folder = watch.stopping.monitor, run.path / "verl" / "checkpoints"
+    saved, _ = resume_point(folder, run.config.grpo.keep_checkpoints)
+    kept = f"Step {saved} is kept in {folder}" if saved else "No checkpoint was saved before"
+    raise UserError(
+        f"stopped at step {step} by the monitor {watch.stopping}\n"
+        f"{kept}, and the run counts as not finished. The same command goes on from there with {name} left "
+        f"out of grpo.monitors.stop_on, or with a higher grpo.monitors.{name}."
+    )
+
+
+def _train(run: RunDir, overrides: list[str], logs: StepLogs, watch: Watch, done: int, total: int) -> None:
+    """Run verl to its end or to an alarm that stops it, logging every step as it is finished."""
     out, log_path = run.path / "verl", run.path / "verl.log"
     note = out / "process.json"
     command = verl_overrides.command(overrides)
@@ -114,14 +141,19 @@ def _train(run: RunDir, overrides: list[str], logs: StepLogs, done: int, total: 
             StepProgress("GRPO", total, already=done) as progress,
             verl_process(command, environment, folder, note, log) as process,
         ):
-            while True:
+            while not watch.stopping:
                 ended = process.poll() is not None
                 for record in logs.poll():
-                    words = f"reward {record['reward']:.3f} accuracy {record['accuracy']:.3f}"
-                    progress.update(record["step"], words)
+                    done = record["step"]
+                    progress.update(done, f"reward {record['reward']:.3f} accuracy {record['accuracy']:.3f}")
+                    for alarm in watch.see(record):
+                        print(f"GRPO: warning at step {done}: {alarm}", flush=True)
+                    if watch.stopping:
+                        break
                 if ended:
                     break
                 time.sleep(POLL)
+    _stop_on_alarm(run, watch, done)
     if process.returncode:
         raise UserError(
             f"verl ended with status {process.returncode}; {log_path} has the whole story:\n"

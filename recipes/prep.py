@@ -30,6 +30,7 @@ from data_prep.images import Picture, PictureError, clean_all
 from data_prep.prompts import load_prompt
 from data_prep.quarantine import Quarantined
 from data_prep.rows import ImageRef, Row
+from data_prep.scoring import deal_letters, gold_fault
 from data_prep.selection import Selection, select
 from data_prep.sets import placeholder_fault, write_rl_parquet
 from data_prep.splits import half_of
@@ -77,6 +78,8 @@ def run(run: RunDir) -> None:
             item = _shown(item, pictures)
         if isinstance(item, Row) and half == "sft":
             item = _taught(item, reasoning.get(item.id), prompt.format)
+        if isinstance(item, Row) and config.data.shuffle_options:
+            item = deal_letters(item, config.seed)
         return item
 
     tally = _write_rows(run.path, _chosen(read, selection, config.seed), finish)
@@ -136,8 +139,8 @@ def _chosen(
 
 
 def _shown(row: Row, pictures: dict[str, Picture | PictureError]) -> Row | Quarantined:
-    """The row with its clean pictures."""
-    if words := placeholder_fault(row):
+    """The row with its clean pictures, once its words and its answer are sound."""
+    if words := placeholder_fault(row) or gold_fault(row):
         return _aside(row, words, "row")
     clean = []
     for image in row.images:

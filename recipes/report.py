@@ -19,6 +19,7 @@ from data_prep.rows import Row
 from recipes import report_charts as charts
 from recipes import report_samples as samples
 from recipes import report_words as words
+from recipes.report_grpo import watched
 from recipes.run_dir import RunDir
 from recipes.scores import CELL
 from recipes.statistics import Difference, paired_difference
@@ -109,6 +110,7 @@ def write_report(
         "intervals": charts.interval_chart([_strip(line, stages) for line in table]),
         "loss": _curve(sft, "loss", "loss of an answer's tokens", None, width=920),
         "curves": [_curve(grpo, key, name, bounds) for key, (name, bounds) in CURVES.items()] if grpo else [],
+        "watched": watched(RunDir(grpo)) if grpo else None,
         "blank": _blank(loaded),
         "answers": charts.answers_chart(*_answers(stages)),
         "answer_labels": {"gold": "right answers", **{stage.key: stage.label for stage in stages}},

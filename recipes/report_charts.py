@@ -38,17 +38,20 @@ def line_chart(
     points: Sequence[tuple[float, float]],
     bounds: tuple[float, float] | None = None,
     width: int = 300,
+    limit: float | None = None,
 ) -> Markup:
     """A curve over steps: thin as measured, thick its running mean, whose last value is written out.
 
-    `points` are (step, value); values that are not finite are left out. `bounds` fixes the value axis.
+    `points` are (step, value); values that are not finite are left out. `bounds` fixes the value axis;
+    `limit` is drawn as a dotted line.
     """
     points = [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
     if not points:
         return Markup('<p class="quiet">No values of {} were recorded.</p>').format(name)
     xs, ys = zip(*points, strict=True)
     x_ticks = ticks(min(xs), max(xs), 4)
-    y_low, y_high = bounds or _padded(min(ys), max(ys))
+    limits = [limit] if limit is not None and math.isfinite(limit) else []
+    y_low, y_high = bounds or _padded(min([*ys, *limits]), max([*ys, *limits]))
     y_ticks = [tick for tick in ticks(y_low, y_high, 4) if y_low <= tick <= y_high]
     right = width - RIGHT
     span = max(xs) - min(xs) or 1.0
@@ -64,6 +67,7 @@ def line_chart(
         *(_y_tick(place(min(xs), tick)[1], right, _number(tick)) for tick in y_ticks),
         *(_x_tick(place(tick, y_low)[0], _number(tick)) for tick in x_ticks if min(xs) <= tick <= max(xs)),
         _text(LEFT + (right - LEFT) / 2, HEIGHT - 2, "step", "middle"),
+        *(_line("chance", LEFT, place(min(xs), y)[1], right, place(min(xs), y)[1]) for y in limits),
         _path("raw", [place(x, y) for x, y in points]),
         _path("mean", [place(x, y) for x, y in zip(xs, mean, strict=True)]),
         Markup('<circle class="end" cx="{:.1f}" cy="{:.1f}" r="3"/>').format(end_x, end_y),

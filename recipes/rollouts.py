@@ -1,6 +1,6 @@
 """Follows a running GRPO: verl's metrics and the reward workers' answers become our two logs, step by step.
 
-    rollouts.jsonl  a line an answer: step, id, completion, tokens, truncated, score, accuracy, format, ...
+    rollouts.jsonl  a line an answer: step, id, gold, completion, tokens, truncated, score, accuracy, ...
     metrics.jsonl   a line a step, under names that do not change with verl's
 
 verl and its reward workers append to files of their own (`metrics.jsonl`, `answers/` in `out`). A step
@@ -9,6 +9,7 @@ completed from those files, and later ones are dropped, to be trained anew.
 """
 
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from data_prep.atomic import JsonlLog, read_jsonl, write_jsonl
 from data_prep.errors import UserError
+from recipes.answer_metrics import answer_metrics
 
 # Our name of a metric, and verl's; the reward's parts come from the answers themselves.
 VERL_METRICS = {
@@ -34,13 +36,6 @@ VERL_METRICS = {
     "seconds_update": "timing_s/update_actor",
     "seconds_weights": "timing_s/update_weights",
     "seconds_save": "timing_s/save_checkpoint",
-}
-ANSWER_MEANS = {
-    "reward": "score",
-    "accuracy": "accuracy",
-    "format": "format",
-    "response_tokens": "tokens",
-    "truncated": "truncated",
 }
 
 
@@ -135,13 +130,10 @@ class StepLogs:
 def step_metrics(step: int, answers: list[dict[str, Any]], verl: dict[str, Any]) -> dict[str, Any]:
     """One record of metrics.jsonl from a step's answers and verl's metrics, which may lack some.
 
-    `flat_groups` is the share of prompts whose answers all have one score: they teach nothing.
+    `not_finite` names those of verl that are NaN or infinite; they are left out, as JSON has no such numbers.
     """
-    record: dict[str, Any] = {"step": step}
-    for name, key in ANSWER_MEANS.items():
-        record[name] = sum(answer[key] for answer in answers) / len(answers)
-    groups: dict[str, set[float]] = {}
-    for answer in answers:
-        groups.setdefault(answer["id"], set()).add(answer["score"])
-    record["flat_groups"] = sum(len(scores) == 1 for scores in groups.values()) / len(groups)
-    return record | {name: verl[key] for name, key in VERL_METRICS.items() if verl.get(key) is not None}
+    known = {name: verl[key] for name, key in VERL_METRICS.items() if verl.get(key) is not None}
+    broken = [name for name, value in known.items() if not math.isfinite(value)]
+    record = {"step": step, **answer_metrics(answers)}
+    record |= {name: value for name, value in known.items() if name not in broken}
+    return record | ({"not_finite": broken} if broken else {})

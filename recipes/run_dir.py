@@ -24,8 +24,8 @@ from data_prep.errors import UserError
 # How fast or where a stage runs, not what it makes: a run continues when these change.
 NEUTRAL = {
     "allow_unreadable", "cluster", "device", "eval_batch_size", "gradient_checkpointing",
-    "grpo_micro_batch_size", "keep_checkpoints", "logger", "parameters", "rollout_memory",
-    "save_every", "sft_micro_batch_size", "shard", "tensor_parallel",
+    "grpo_micro_batch_size", "keep_checkpoints", "logger", "monitors", "parameters", "probe",
+    "rollout_memory", "save_every", "sft_micro_batch_size", "shard", "tensor_parallel",
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
+from recipes import reward_settings
 from recipes.verl_schema import check_user_overrides
 
 ACTOR, REF, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout", "model"))
@@ -58,7 +59,7 @@ RELIED_ON = {
     "data.val_files": "evaluation is a stage of its own",
     "data.custom_cls": "the data set class is what proves that no row is lost",
     "data.filter_overlong_prompts": "a prompt that is too long stops the run instead of vanishing",
-    "reward.custom_reward_function": "the reward is rewards/cvs_reward.py; set reward.* of our configuration",
+    "reward.custom_reward_function": "the reward is ours or reward.path; set reward.* of our configuration",
     "reward.reward_manager": "the reward manager keeps every answer with its row id",
     f"{MODEL}.path": "training starts from the SFT checkpoint",
     "trainer.answers_dir": "the answers are read from there",
@@ -222,11 +223,13 @@ def _rollout(config: DictConfig) -> dict[str, Any]:
 
 
 def _reward(config: DictConfig) -> dict[str, Any]:
-    """Our reward, called by a reward manager that also notes every answer under its row id."""
+    """Our reward or the user's, called by a reward manager that also notes every answer under its row id."""
+    function = "reward.custom_reward_function"
+    options = reward_settings.options(config.reward)
     return {
-        "reward.custom_reward_function.path": str(PACKAGES / "rewards" / "cvs_reward.py"),
-        "reward.custom_reward_function.name": "compute_score",
-        **{f"+reward.custom_reward_function.reward_kwargs.{k}": v for k, v in config.reward.items()},
+        f"{function}.path": str(reward_settings.function_file(config.reward)),
+        f"{function}.name": reward_settings.FUNCTION,
+        **{f"+{function}.reward_kwargs.{key}": value for key, value in options.items()},
         "reward.reward_manager.source": "importlib",
         "reward.reward_manager.name": "RecordingRewardManager",
         "reward.reward_manager.module.path": "pkg://recipes.verl_reward",

@@ -58,7 +58,7 @@ def verl_process(
     before = signal.signal(signal.SIGTERM, _terminate)
     process = subprocess.Popen(
         [*command, *ray], env=settings, cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
-        stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_die_with_parent,
+        stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=die_with_parent,
     )  # fmt: skip
     try:
         write_json(note, {"folder": folder, "session": process.pid})
@@ -88,7 +88,7 @@ def _terminate(signum: int, frame: FrameType | None) -> None:
     sys.exit(128 + signum)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Have the kernel end this process with the one that started it (Linux)."""
     if hasattr(_LIBC, "prctl"):
         _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -27,6 +27,7 @@ CONFIG = (
     "model.build.pretraining.steps=0", "model.build.pretraining.pictures=8", "model.build.vocabulary=400",
     f"grpo.batch_size={PROMPTS}", "grpo.mini_batch_size=2", f"grpo.group_size={ANSWERS}",
     f"grpo.max_steps={STEPS}", "grpo.save_every=1", "model.max_response_tokens=24", "grpo.lr=1e-4",
+    "grpo.probe.rows=2", "grpo.probe.max_flat_share=1",  # an untrained model is right in nothing
 )  # fmt: skip
 WAIT = 300.0  # seconds
 
@@ -100,7 +101,8 @@ def test_a_killed_run_goes_on_from_its_checkpoint(tmp_path):
     assert "starting verl from step 1" in output.read_text()
     assert f"Resuming from {checkpoint}" in (run.path / "verl.log").read_text()
 
-    assert [record["step"] for record in read_jsonl(run.path / "metrics.jsonl")] == [1, 2]
+    assert [record["step"] for record in read_jsonl(run.path / "metrics.jsonl")] == [0, 1, 2]
+    assert output.read_text().count("probing the start checkpoint") == 1
     rollouts = list(read_jsonl(run.path / "rollouts.jsonl"))
     assert Counter(record["step"] for record in rollouts) == {1: PROMPTS * ANSWERS, 2: PROMPTS * ANSWERS}
     known = {record["id"] for record in read_jsonl(run.inputs["prep"].path / "rows/rl.jsonl")}

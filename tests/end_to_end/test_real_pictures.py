@@ -132,6 +132,7 @@ def compose_config(runs: Path, root: Path, reasoning: Path) -> DictConfig:
         f"teacher.path={reasoning}", f"runs_dir={runs}", "model.max_image_tokens=16",
         "model.max_prompt_tokens=512", "model.max_response_tokens=12", "sft.max_steps=1", "sft.batch_size=8",
         "grpo.max_steps=2", "grpo.batch_size=4", "grpo.mini_batch_size=4", "grpo.group_size=2",
+        "grpo.probe.rows=0",
         "eval.max_new_tokens=12", "model.build.pretraining.steps=0", "model.build.pretraining.pictures=8",
     ]  # fmt: skip
     with initialize_config_dir(str(TREE), version_base=None):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from launch.cli import COMMANDS, main
+from launch.compose import group_choices
 
 ROOT = Path(__file__).parents[2]
 HEAVY = (
@@ -24,6 +25,7 @@ HEAVY = (
 )
 TINY = ("recipe=imagination_cot", "scale=tiny", "dry_run=true")
 PAPER = ("recipe=structured_cot", "dry_run=true")
+RECIPES = group_choices()["recipe"]
 STAGES = ("prep", "sft", "grpo", "eval")
 
 
@@ -118,7 +120,7 @@ def test_hydra_shows_the_keys_of_a_command(command, capfd):
     assert main([command, "--help"]) == 0
     out = capfd.readouterr().out
     assert out.startswith(f"launch {command}: ")
-    assert "recipe: imagination_cot, structured_cot" in out
+    assert f"recipe: {', '.join(RECIPES)}" in out
     assert "kl_coef: 0.01" in out
 
 
@@ -148,7 +150,7 @@ def test_a_folder_of_the_users_own_recipes(tmp_path, capfd):
     [
         ("launch ", " ".join(COMMANDS)),
         ("launch p", "prep pipeline"),
-        ("launch sft recipe=", "recipe=imagination_cot recipe=structured_cot"),
+        ("launch sft recipe=", " ".join(f"recipe={name}" for name in RECIPES)),
         ("launch sft recipe=imagination_cot sft.l", "sft.lora. sft.lr="),
         ("launch sft scale=t", "scale=tiny"),
     ],

@@ -19,7 +19,9 @@ PAPER = ("data.root=/data", "teacher.path=/teacher.jsonl")
 
 
 def test_the_tree_holds_what_is_documented():
-    assert CHOICES["recipe"] == ["imagination_cot", "structured_cot"]
+    assert CHOICES["recipe"] == [
+        "imagination_cot", "imagination_cot_gated", "imagination_cot_shuffled", "structured_cot",
+    ]  # fmt: skip
     assert CHOICES["scale"] == ["paper", "tiny"]
 
 
@@ -68,6 +70,23 @@ def test_the_papers_values():
         "cluster.gpus": 8,
     }
     assert {key: OmegaConf.select(config, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("recipe", "option"),
+    [
+        ("imagination_cot_gated", "reward.gate_format=true"),
+        ("imagination_cot_shuffled", "data.shuffle_options=true"),
+    ],
+)
+def test_a_recipe_to_compare_differs_in_one_key(recipe, option):
+    """So that the same option on the base recipe finds the stages that are made already."""
+    compared = compose([f"recipe={recipe}", "scale=tiny"])
+    base = compose(["recipe=imagination_cot", "scale=tiny", option])
+    assert compared.recipe_name == recipe
+    compared.recipe_name = base.recipe_name
+    assert compared == base
+    assert compose(["recipe=imagination_cot", "scale=tiny"]) != base
 
 
 @pytest.mark.parametrize("name", CHOICES["recipe"])
@@ -134,6 +153,11 @@ def test_a_changed_key_moves_the_stages_that_read_it_and_no_other():
         "sft.save_every=7": set(),
         "model.eval_batch_size=7": set(),
         "logger=wandb": set(),
+        "data.shuffle_options=true": {"prep", "base", "sft", "grpo", "eval"},
+        "reward.tolerance=0.05": {"grpo", "eval"},
+        "grpo.probe.max_flat_share=1": set(),
+        "grpo.monitors.stop_on=[letter_collapse]": set(),
+        "grpo.monitors.not_finite=inf": set(),
         "cluster.gpus=2": set(),
         "sft.lora.dropout=0": set(),  # the file has 0.0
     }

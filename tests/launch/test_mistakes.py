@@ -16,7 +16,7 @@ MISTAKES = {
     ("train",): "choose one of list, prep, sft",
     ("recipe=imagination_cot", "sft"): "the command comes first",
     ("list", "recipe=imagination_cot"): "takes nothing after it",
-    ("sft",): "add recipe=imagination_cot or recipe=structured_cot",
+    ("sft",): "add recipe=imagination_cot or ",
     ("sft", "recipe=imaginationcot"): "did you mean imagination_cot?",
     ("sft", "recipes=imagination_cot"): "did you mean recipe?",
     ("sft", "imagination_cot"): "did you mean recipe=imagination_cot?",
@@ -62,7 +62,15 @@ MISTAKES = {
     ("grpo", *TINY, "grpo.batch_size=60"): "no multiple of grpo.mini_batch_size=16",
     ("grpo", *TINY, "grpo.mini_batch_size=8"): "no multiple of model.grpo_micro_batch_size=64",
     ("grpo", *TINY, "grpo.temperature=0"): "must be above 0",
-    ("grpo", *TINY, "reward.format_weight=1.5"): "between 0 and 1",
+    ("grpo", *TINY, "reward.format_weight=1.5"): "reward.format_weight must be a number in [0, 1], got 1.5",
+    ("grpo", *TINY, "reward.tolerance=10"): "reward.tolerance must be a number in [0, 1], got 10",
+    ("eval", *TINY, "reward.iou_threshold=50"): "reward.iou_threshold must be a number in [0, 1], got 50",
+    ("grpo", *TINY, "reward.format_mode=strict"): "reward.format_mode must be one of answer, full",
+    ("grpo", *TINY, "reward.path=nowhere.py"): "reward.path=nowhere.py cannot be read as Python",
+    ("grpo", *TINY, "grpo.monitors.stop_on=[letters]"): "did you mean letter_collapse?",
+    ("grpo", *TINY, "grpo.monitors.window=0"): "at least 1",
+    ("grpo", *TINY, "grpo.probe.rows=-1"): "at least 0",
+    ("grpo", *TINY, "grpo.probe.max_flat_share=90"): "between 0 and 1",
     (
         "grpo",
         *TINY,
@@ -150,6 +158,20 @@ def test_gpus_that_do_not_fit_the_batches_are_told(have, options, message, tmp_p
     monkeypatch.setattr("launch.preflight.gpus", lambda: [machine.Gpu("A100", 80.0)] * have)
     monkeypatch.setattr("launch.preflight.version", {"verl": "0.9.1"}.get)
     assert main(["pipeline", *PAPER, *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def score(text): return 1.0\n", "defines no function compute_score"),
+        ("def compute_score(:\n", "cannot be read as Python"),
+    ],
+)
+def test_a_reward_of_the_users_is_looked_at_and_not_run(code, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(f"raise SystemExit\n{code}")
+    assert main(["grpo", *TINY, "reward.path=mine.py"]) == 2
     assert message in capsys.readouterr().err
 
 

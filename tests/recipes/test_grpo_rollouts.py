@@ -32,6 +32,7 @@ def answer(
                 "completion": completion,
             }
             record |= {"score": float(session), "accuracy": float(session), "format": 1.0, "parsed": "A"}
+            record |= {"task": "g2s", "category": "facade", "answer_type": "choice", "gold": "A"}
             out.write(json.dumps(record | {"tokens": 10 + place, "truncated": place == 3}) + "\n")
 
 
@@ -84,6 +85,10 @@ def test_answers_stand_in_the_order_of_rows_and_sessions(tmp_path):
     assert set(found[0]) == {
         "step",
         "id",
+        "task",
+        "category",
+        "answer_type",
+        "gold",
         "completion",
         "score",
         "accuracy",
@@ -167,19 +172,38 @@ def test_what_is_logged_needs_nothing_of_an_earlier_attempt(tmp_path):
     assert list((tmp_path / "verl").iterdir()) == []
 
 
-def test_the_metrics_of_a_step(tmp_path):
+def test_the_metrics_of_a_step():
+    row = {"task": "g2s", "category": "facade", "answer_type": "choice", "gold": "A", "format": 1.0}
     answers = [
-        {
-            "id": row,
+        row
+        | {
+            "id": name,
+            "completion": "A road.",
+            "parsed": "A" if score == 1 else "B",
             "score": score,
             "accuracy": float(score == 1),
-            "format": 1.0,
             "tokens": tokens,
             "truncated": tokens == 30,
         }
-        for row, score, tokens in (("a", 1.0, 10), ("a", 0.1, 30), ("b", 0.1, 20), ("b", 0.1, 20))
+        for name, score, tokens in (("a", 1.0, 10), ("a", 0.1, 30), ("b", 0.1, 20), ("b", 0.1, 20))
     ]
+    letters = {"letters": {"A": 1, "B": 3}, "gold_letters": {"A": 4}}
+    apart = {"answers": 4, "accuracy": 0.25, "format": 1.0, **letters}
     assert step_metrics(7, answers, VERL) == {
         "step": 7, "reward": pytest.approx(0.325), "accuracy": 0.25, "format": 1.0, "response_tokens": 20.0,
-        "truncated": 0.25, "flat_groups": 0.5, "kl": 0.002, "lr": 1e-4, "seconds": 3.5,
+        "truncated": 0.25, "flat_groups": 0.5, "all_wrong": 0.5, "all_right": 0.0, "format_only": 0.0,
+        "unparsed": 0.0, "repeated": 0.0, "tokens_right": 10.0, "tokens_wrong": pytest.approx(70 / 3),
+        **letters, "letter_distance": 0.75, "by_task": {"g2s": apart}, "by_category": {"facade": apart},
+        "kl": 0.002, "lr": 1e-4, "seconds": 3.5,
     }  # fmt: skip
+
+
+def test_a_metric_that_is_no_number_reaches_the_log_as_a_name(tmp_path):
+    with attempt(tmp_path) as logs:
+        answer(tmp_path, 1)
+        data = json.dumps({"step": 1, "data": {**VERL, "actor/kl_loss": float("nan")}})
+        (tmp_path / "verl" / "metrics.jsonl").write_text(data + "\n")
+        list(logs.poll())
+    (record,) = read_jsonl(tmp_path / "metrics.jsonl")
+    assert record["not_finite"] == ["kl"]
+    assert "kl" not in record

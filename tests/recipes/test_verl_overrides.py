@@ -8,7 +8,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
-from launch.compose import compose
+from launch.compose import compose, group_choices
 from recipes import verl_overrides
 from recipes.verl_schema import compose_verl
 
@@ -24,7 +24,7 @@ def generated(config: DictConfig, rows: int = ROWS) -> list[str]:
     return verl_overrides.overrides(config, prep, "/runs/sft/checkpoint", out, rows)
 
 
-@pytest.mark.parametrize("recipe", ["imagination_cot", "structured_cot"])
+@pytest.mark.parametrize("recipe", group_choices()["recipe"])
 @pytest.mark.parametrize("scale", ["paper", "tiny"])
 def test_every_recipe_composes_with_verls_tree(recipe, scale):
     verl = compose_verl(generated(configuration(f"recipe={recipe}", f"scale={scale}")))
@@ -49,6 +49,17 @@ def test_the_papers_values():
         "estimator": "grpo", "kl in reward": False, "kl in loss": True, "kl": 0.01, "kl type": "low_var_kl",
         "lr": 1e-6, "batch": 64, "mini": 16, "micro": 1, "group": 4, "temperature": 0.7,
         "engine": "vllm", "gpus": 8, "lambda": 0.1,
+    }  # fmt: skip
+
+
+def test_the_reward_is_paid_as_configured(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = configuration("reward.gate_format=true", "reward.tolerance=0.05", "reward.path=mine.py")
+    function = compose_verl(generated(given)).reward.custom_reward_function
+    assert function.path == str(tmp_path / "mine.py")  # verl runs in another folder
+    assert dict(function.reward_kwargs) == {
+        "format_weight": 0.1, "format_mode": "answer", "gate_format": True, "tolerance": 0.05,
+        "iou_threshold": None,
     }  # fmt: skip
 
 
