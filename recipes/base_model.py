@@ -1,8 +1,8 @@
 """The base model of the tiny scale: a small Qwen3-VL of the real classes, made here, with its tokenizer.
 
 No model hub is needed. The tokenizer is byte-level BPE trained on the prompts and reasoning of the
-training set, with one token for every sentence that our prompts repeat, so that a prompt of two hundred
-words costs a CPU about as much as one of thirty. The model is then pre-trained on captions
+training set, with one token for every line that prompts repeat, so that a prompt of two hundred words
+costs a CPU about as much as one of thirty. The model is then pre-trained on captions
 (`data_prep.synthetic.captions`), as a stand-in for what a downloaded base model can do: it sees and it
 keeps to a format, but it carries nothing from one view to the other. Everything after this stage treats
 the folder like any other checkpoint.
@@ -11,7 +11,8 @@ the folder like any other checkpoint.
 # ruff: noqa: I001  transformers must find torchvision's operators declared
 import recipes.torch_setup  # noqa: F401
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ CHAT_TEMPLATE = (
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
 )
 PATCH, MERGE = 16, 2
+OFTEN = 0.01  # share of the prompts from which a line of theirs gets a token of its own
 
 
 def run(run: RunDir) -> None:
@@ -69,13 +71,10 @@ def run(run: RunDir) -> None:
     captions = list(caption_examples(run.path / "pictures", config.seed, count, pretraining.pictures, prompt))
     if not initial.exists():
         rows = [Row.from_json(record) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
-        texts = [f"{prompt_text(row, prompt)}\n{row.reasoning}" for row in rows[:2000]]
-        build(
-            initial,
-            config.model.build,
-            [*texts, *(example.completion for example in captions[:500])],
-            config.seed,
-        )
+        rows = rows[:: max(1, len(rows) // 2000)]  # of every subset and category
+        prompts = [prompt_text(row, prompt) for row in rows]
+        answers = [*(row.reasoning or "" for row in rows), *(c.completion for c in captions[:500])]
+        build(initial, config.model.build, prompts, answers, config.seed)
     processor = load_processor(str(initial), config.model)
     model = load_model(str(initial), config.model)
     if pretraining.steps:
@@ -108,24 +107,26 @@ def _pretraining_arguments(config: DictConfig, output: Path) -> SFTConfig:
         use_cpu=config.model.device == "cpu",
         gradient_checkpointing=False,
         save_steps=100,
+        dataloader_num_workers=1,
         save_total_limit=1,
         **FIXED_ARGUMENTS,
     )
 
 
-def build(folder: Path, size: DictConfig, texts: Iterable[str], seed: int) -> int:
+def build(folder: Path, size: DictConfig, prompts: Sequence[str], answers: Sequence[str], seed: int) -> int:
     """Write a randomly initialised model, its processor and tokenizer to `folder`; return its parameters.
 
-    `size` is the configuration's `model.build`. The same texts, size and seed give the same weights.
+    `size` is the configuration's `model.build`; the tokenizer is trained on `prompts` and `answers`. The same
+    texts, size and seed give the same weights.
     """
     set_seed(seed)
-    processor = _processor(_tokenizer(texts, size.vocabulary))
+    processor = _processor(_tokenizer(prompts, answers, size.vocabulary))
     model = _model(processor.tokenizer, size)
     save_model(folder, model, processor)
     return model.num_parameters()
 
 
-def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+def _tokenizer(prompts: Sequence[str], answers: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -133,8 +134,10 @@ def _tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
-    bpe.train_from_iterator(texts, trainer)
-    repeated = sorted({*fixed_sentences(), *ANSWER_TAGS})
+    bpe.train_from_iterator([*prompts, *answers], trainer)
+    lines = Counter(line for text in prompts for line in text.split("\n") if line)
+    often = (line for line, count in lines.items() if count > max(1, OFTEN * len(prompts)))
+    repeated = sorted({*fixed_sentences(), *ANSWER_TAGS, *often})
     bpe.add_tokens([AddedToken(text, normalized=False) for text in repeated])
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=bpe, eos_token=END, pad_token=PAD, additional_special_tokens=SPECIAL,

@@ -60,8 +60,9 @@ def run(run: RunDir) -> None:
         load_model(base, config.model),
         processor,
         [example(row, prompt, prep.path / "images") for row in rows],
-        training_arguments(config, run.path / "checkpoints"),
+        training_arguments(config, run.path / "checkpoints", len(rows)),
         lora(config.sft.lora),
+        _whole_steps(config, len(rows)),
     )
     save(trainer, processor, run.path)
     if trainer.is_world_process_zero():
@@ -78,9 +79,13 @@ def train(
     examples: Sequence[Example],
     arguments: SFTConfig,
     adapter: Any = None,
+    schedule_steps: int = 0,
 ) -> SFTTrainer:
-    """Train `model` on the completions of `examples`, from `run`'s last whole checkpoint if there is one."""
-    trainer = SFTTrainer(
+    """Train `model` on the completions of `examples`, from `run`'s last whole checkpoint if there is one.
+
+    The learning rate goes down over `schedule_steps` where these are more than the steps that are taken.
+    """
+    trainer = ScheduledTrainer(
         model=model,
         args=arguments,
         train_dataset=training_set(examples),
@@ -88,6 +93,7 @@ def train(
         callbacks=[MetricsCallback(run, title)],
         peft_config=adapter,
     )
+    trainer.schedule_steps = schedule_steps
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=latest(Path(arguments.output_dir)))
     return trainer
@@ -119,7 +125,7 @@ def training_set(examples: Sequence[Example]) -> Dataset:
     return Dataset.from_list(records, features=features)
 
 
-def training_arguments(config: DictConfig, output: Path) -> SFTConfig:
+def training_arguments(config: DictConfig, output: Path, rows: int) -> SFTConfig:
     """TRL's arguments from the `sft` and `model` sections; the batch size is kept whatever the GPUs."""
     sft, model = config.sft, config.model
     processes = int(os.environ.get("WORLD_SIZE", "1"))
@@ -134,12 +140,12 @@ def training_arguments(config: DictConfig, output: Path) -> SFTConfig:
         output_dir=str(output),
         per_device_train_batch_size=micro,
         gradient_accumulation_steps=accumulation,
-        num_train_epochs=sft.epochs,
-        max_steps=sft.max_steps or -1,
+        max_steps=sft.max_steps or _whole_steps(config, rows),
         learning_rate=sft.lr * model.lr_scale.sft,
         lr_scheduler_type=sft.scheduler,
         warmup_steps=sft.warmup_steps,
         weight_decay=sft.weight_decay,
+        adam_beta2=sft.adam_beta2,
         max_grad_norm=sft.max_grad_norm,
         seed=config.seed,
         bf16=model.dtype == "bfloat16",
@@ -147,7 +153,7 @@ def training_arguments(config: DictConfig, output: Path) -> SFTConfig:
         gradient_checkpointing=model.gradient_checkpointing,
         save_steps=sft.save_every,
         save_total_limit=2,
-        dataloader_num_workers=0 if model.device == "cpu" else 4,
+        dataloader_num_workers=1 if model.device == "cpu" else 4,
         ddp_find_unused_parameters=False,
         **FIXED_ARGUMENTS,
     )
@@ -185,6 +191,20 @@ def save(trainer: SFTTrainer, processor: Any, folder: Path) -> None:
     if trainer.is_world_process_zero():
         model = trainer.accelerator.unwrap_model(trainer.model)
         save_model(folder / "checkpoint", model.merge_and_unload() if adapter else model, processor, weights)
+
+
+def _whole_steps(config: DictConfig, rows: int) -> int:
+    """Updates in `sft.epochs` of `rows`."""
+    return math.ceil(rows / config.sft.batch_size) * config.sft.epochs
+
+
+class ScheduledTrainer(SFTTrainer):
+    """A run that stops early (`max_steps`) has learned as the whole run has until then."""
+
+    schedule_steps = 0
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        return super().create_scheduler(max(num_training_steps, self.schedule_steps), optimizer)
 
 
 class MetricsCallback(TrainerCallback):

@@ -199,6 +199,7 @@ def _actor_and_reference(config: DictConfig) -> dict[str, Any]:
         f"{ACTOR}.optim.lr_warmup_steps": grpo.warmup_steps,
         f"{ACTOR}.optim.clip_grad": grpo.max_grad_norm,
         f"{ACTOR}.ppo_mini_batch_size": grpo.mini_batch_size,
+        f"{ACTOR}.shuffle": True,  # ours: an update mixes answers of all the step's prompts
         f"{ACTOR}.ppo_micro_batch_size_per_gpu": micro,
         f"{ACTOR}.data_loader_seed": config.seed,
         f"{ACTOR}.use_kl_loss": True,
@@ -322,8 +323,8 @@ def environment(config: DictConfig, out: Path) -> dict[str, str]:
             # verl registers its FSDP engines for cuda and npu only; they run on any torch device.
             "VERL_ENGINE_DEVICE": "cuda",
             "TORCH_COMPILE_DISABLE": "1",
-            # Threads that wait spin: with a thread a core, training would hold up Ray's and verl's own work.
-            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2))),
+            # Ray would give every process one thread; training and rollout take turns, so each may have all.
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count() or 1)),
         }
     return settings
 

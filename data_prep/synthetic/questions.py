@@ -14,6 +14,7 @@ from rewards import RESPONSE_FORMATS
 
 VEGETATION_OPTIONS = {"trees": "A", "shrubs": "B", "grass": "C", "none": "D"}
 CORNERS = ("right-forward", "right-rear", "left-rear", "left-forward")
+PANORAMA_PARTS = ("middle", "right quarter", "rim", "left quarter")
 HEIGHTS = {True: "tall", False: "low"}
 INTENTION = {
     "s2g": "From above to the ground.",
@@ -71,8 +72,8 @@ def location(scene: Scene, rng: random.Random, view: int) -> Question:
         ),
         answer="ACDB"[target.side],
         observations=_seen_from_above(scene),
-        projection=f"The red building is {SIDES[target.side]}. {_facing(0)}",
-        conclusion=f"So it is {QUARTERS[target.side]}.",
+        projection=f"The red building is {SIDES[target.side]}.",
+        conclusion=f"Facing top, {SIDES[target.side]} is the {PANORAMA_PARTS[target.side]}.",
         objects=_boxes(scene, from_above=True),
     )
 
@@ -105,9 +106,9 @@ def _relative_position(scene: Scene, colour: str, view: int) -> Question:
             "Not visible in the forward view",
         ),
         answer="CBDA"[quarter],
-        observations=f"{_seen_from_above(scene)} The arrow points {SIDES[heading]}.",
-        projection=f"The {colour} building is {SIDES[target.side]}. {_facing(heading)}",
-        conclusion=f"So it is {QUARTERS[quarter]}.",
+        observations=_seen_along_arrow(scene, heading),
+        projection=f"Along the arrow, the {colour} building is {QUARTERS[quarter]}.",
+        conclusion=f"The camera has it {QUARTERS[quarter]}.",
         objects=_boxes(scene, from_above=True),
     )
 
@@ -241,10 +242,14 @@ def _seen_from_above(scene: Scene) -> str:
     return f"Seen: {', '.join(places)}."
 
 
-def _facing(heading: int) -> str:
-    """Which side lies where for a camera that faces side `heading`: the turn, one step at a time."""
-    turned = (f"{QUARTERS[k]} {SIDES[(heading + k) % 4]}" for k in range(4))
-    return f"Facing {SIDES[heading]}: {', '.join(turned)}."
+def _seen_along_arrow(scene: Scene, heading: int) -> str:
+    """The sides in the order of a turn to the right that begins at the arrow: the turn is read off the
+    picture before it is used."""
+    words = []
+    for k in range(4):
+        side = (heading + k) % 4
+        words.append(f"{QUARTERS[k]} {SIDES[side]} {getattr(scene.on_side(side), 'colour', 'nothing')}")
+    return f"The arrow points {SIDES[heading]}. Seen: {', '.join(words)}."
 
 
 def _seen_from_ground(scene: Scene) -> str:

@@ -100,7 +100,7 @@ def test_verl_loads_every_row_with_its_prompt_and_its_pictures(written, tmp_path
 
     rows, path = written
     model = compose_config("scale=tiny").model
-    build(tmp_path / "model", model.build, [row.question for row in rows], seed=0)
+    build(tmp_path / "model", model.build, [row.question for row in rows], [], seed=0)
     processor = load_processor(str(tmp_path / "model"), model)
     config = OmegaConf.create(
         {"filter_overlong_prompts": True, "max_prompt_length": 4096, "filter_overlong_prompts_workers": 1,

@@ -1,10 +1,12 @@
 """The tiny base model: the real classes, loadable like any checkpoint, cheap prompts, captions."""
 
+from collections import Counter
+
 import pytest
 from omegaconf import OmegaConf
 
 from data_prep.atomic import read_jsonl
-from data_prep.prompts import build_messages, load_prompt
+from data_prep.prompts import build_messages, load_prompt, prompt_text
 from data_prep.rows import Row
 from data_prep.synthetic.captions import BLOCK, REQUEST, SHORT, caption_examples
 from recipes.stages import plan
@@ -40,6 +42,19 @@ def test_a_repeated_sentence_costs_one_token_and_decodes_to_itself(base):
     assert tokenizer.decode(tokens) == PROMPT.instruction
 
 
+def test_a_line_that_many_prompts_share_costs_one_token(base):
+    from recipes.backbone import load_processor
+
+    tokenizer = load_processor(str(base.path / "checkpoint"), base.config.model).tokenizer
+    rows = [Row.from_json(r) for r in read_jsonl(base.inputs["prep"].path / "rows" / "sft.jsonl")]
+    lines = Counter(line for row in rows for line in prompt_text(row, PROMPT).split("\n") if line)
+    options = [line for line, count in lines.items() if ") " in line[:3] and count > 1]
+    assert options
+    for line in options:
+        (token,) = tokenizer(line)["input_ids"]
+        assert tokenizer.decode([token]) == line
+
+
 def test_the_picture_budget_is_kept(base):
     from PIL import Image
 
@@ -60,7 +75,7 @@ def test_the_same_seed_builds_the_same_weights(base, tmp_path):
     prep = base.inputs["prep"]
     texts = [str(record["reasoning"]) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        build(tmp_path / name, base.config.model.build, texts, seed)
+        build(tmp_path / name, base.config.model.build, [], texts, seed)
     a, b, c = (load_file(tmp_path / name / "model.safetensors") for name in "abc")
     assert all(a[key].equal(b[key]) for key in a)
     assert any(not a[key].equal(c[key]) for key in a)

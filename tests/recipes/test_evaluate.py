@@ -30,7 +30,7 @@ def checkpoint(tmp_path_factory):
     cfg = tiny_config()
     prompt = load_prompt(cfg.prompt)
     texts = [prompt_text(row, prompt) for row in make_rows(folder.parent / "images", 4)]
-    build(folder, cfg.model.build, texts, seed=0)
+    build(folder, cfg.model.build, texts, [], seed=0)
     return folder
 
 

@@ -41,7 +41,7 @@ def test_only_the_completion_carries_loss(tiny, tmp_path):
     rows = rows_of(run)[:8]
     trainer = SFTTrainer(
         model=load_model(base, config.model),
-        args=sft.training_arguments(config, tmp_path),
+        args=sft.training_arguments(config, tmp_path, 40),
         train_dataset=sft.training_set(
             [sft.example(r, prompt, run.inputs["prep"].path / "images") for r in rows]
         ),
@@ -139,4 +139,4 @@ def test_a_batch_that_does_not_divide_is_refused(tiny, tmp_path):
 
     config = tiny("sft.batch_size=10", "model.sft_micro_batch_size=4", "sft.max_steps=1")
     with pytest.raises(UserError, match=r"sft\.batch_size=10"):
-        sft.training_arguments(config, tmp_path)
+        sft.training_arguments(config, tmp_path, 40)
