@@ -20,7 +20,7 @@ from data_prep.synthetic.scene import Scene, draw_scene
 REQUEST = "Describe the picture."
 MAKERS = (location, relative_position, distance_to_camera, facade)
 # The first share of the examples asks for captions behind a few sentences: seeing is learned on short
-# sequences. Of the rest, some ask behind a whole prompt, so that seeing does not hang on its length, and
+# sequences. Of the rest, most ask behind a whole prompt, so that seeing does not hang on what was asked, and
 # some are questions with an answer by lot.
 SHORT = 0.7
 GUESSES = 0.4
