@@ -1,6 +1,7 @@
 """SFT: the loss covers the completion alone, a killed run goes on, what is saved is what was trained."""
 
 import json
+import math
 import shutil
 
 import pytest
@@ -105,6 +106,19 @@ def test_an_interrupted_run_ends_where_an_undisturbed_one_does(trained, tiny):
     lines = [json.loads(line)["step"] for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     assert lines == [1, 2, 3, 4, 3, 4]
     assert [r["step"] for r in run.metrics()] == [1, 2, 3, 4]
+
+
+def test_a_run_that_stops_early_has_the_rate_that_the_whole_run_has_then(tiny):
+    from recipes import sft
+
+    run = plan(tiny("sft.max_steps=2", "sft.warmup_steps=0", *STEPS), "sft").open()
+    sft.run(run)
+    whole = math.ceil(len(rows_of(run)) / 8) * run.config.sft.epochs
+    assert whole > 2
+    peak = run.config.sft.lr * run.config.model.lr_scale.sft
+    rate = peak * (1 + math.cos(math.pi * 1 / whole)) / 2  # of the second step: one behind it
+    assert [r["step"] for r in run.metrics()] == [1, 2]
+    assert run.metrics()[-1]["lr"] == pytest.approx(rate)
 
 
 def test_a_checkpoint_cut_short_is_passed_over(tmp_path):
