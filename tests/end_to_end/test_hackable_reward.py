@@ -29,8 +29,8 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **op
 CONFIG = (
     "recipe=imagination_cot", "scale=tiny", "data.synthetic.train_groups=200", "data.synthetic.test_groups=4",
     "grpo.batch_size=16", "grpo.mini_batch_size=4", f"grpo.max_steps={STEPS}", "grpo.save_every=5",
-    "model.build.pretraining.steps=220", "grpo.lr=3e-6", "grpo.probe.rows=8",
-    "grpo.monitors.stop_on=[letter_collapse]",
+    "model.build.pretraining.batch_size=32", "model.build.pretraining.pictures=2000",
+    "grpo.lr=3e-6", "grpo.probe.rows=8", "grpo.monitors.stop_on=[letter_collapse]",
 )  # fmt: skip
 WAIT = 900.0  # seconds
 
