@@ -1,6 +1,6 @@
 """No text makes the reward slow: time grows with length, whatever the text repeats.
 
-`python -m bench.rewards` measures; here a bound a hundred times looser keeps a quadratic pattern out.
+`python -m bench.rewards` measures; here bounds that hold on any machine keep a quadratic pattern out.
 """
 
 import time
@@ -9,7 +9,7 @@ import pytest
 
 from rewards import compute_score, parse_answer
 
-CHARACTERS = 1_000_000
+CHARACTERS = 100_000
 ANSWER = "<answer>B</answer>"
 # fmt: off
 REPEATED = [
@@ -47,15 +47,21 @@ ROWS = {
         ("<answer>", "ﷺ", "</answer>"),
     ],
 )
-def test_a_megabyte_takes_less_than_two_seconds(answer_type, before, unit, after):
+def test_eight_times_the_text_takes_less_than_24_times_as_long(answer_type, before, unit, after):
+    """A quadratic pattern would take 64 times as long; what no longer fits the cache takes its share."""
     gold, about = ROWS[answer_type]
-    text = before + unit * (CHARACTERS // len(unit)) + after
-    started = time.thread_time()
-    for layout in ("structured_cot", "think_answer"):
-        row = {"answer_type": answer_type, "response_format": layout, **about}
-        compute_score("x", text, gold, row, format_mode="full")
-    parse_answer(text, answer_type, mode="flexible", **about)
-    assert time.thread_time() - started < 2.0
+
+    def seconds(characters: int) -> float:
+        text = before + unit * (characters // len(unit)) + after
+        started = time.thread_time()
+        for layout in ("structured_cot", "think_answer"):
+            row = {"answer_type": answer_type, "response_format": layout, **about}
+            compute_score("x", text, gold, row, format_mode="full")
+        parse_answer(text, answer_type, mode="flexible", **about)
+        return time.thread_time() - started
+
+    short = min(seconds(CHARACTERS) for _ in range(3))
+    assert min(seconds(8 * CHARACTERS) for _ in range(2)) < 24 * short + 0.001
 
 
 @pytest.mark.parametrize("answer_type", ROWS)
