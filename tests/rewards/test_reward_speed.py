@@ -9,7 +9,7 @@ import pytest
 
 from rewards import compute_score, parse_answer
 
-CHARACTERS = 100_000
+CHARACTERS = 25_000
 ANSWER = "<answer>B</answer>"
 # fmt: off
 REPEATED = [
@@ -47,8 +47,8 @@ ROWS = {
         ("<answer>", "ﷺ", "</answer>"),
     ],
 )
-def test_eight_times_the_text_takes_less_than_24_times_as_long(answer_type, before, unit, after):
-    """A quadratic pattern would take 64 times as long; what no longer fits the cache takes its share."""
+def test_32_times_the_text_takes_less_than_256_times_as_long(answer_type, before, unit, after):
+    """A quadratic pattern would take 1,024 times as long; what no longer fits the cache takes its share."""
     gold, about = ROWS[answer_type]
 
     def seconds(characters: int) -> float:
@@ -61,7 +61,7 @@ def test_eight_times_the_text_takes_less_than_24_times_as_long(answer_type, befo
         return time.thread_time() - started
 
     short = min(seconds(CHARACTERS) for _ in range(3))
-    assert min(seconds(8 * CHARACTERS) for _ in range(2)) < 24 * short + 0.001
+    assert min(seconds(32 * CHARACTERS) for _ in range(2)) < 256 * short
 
 
 @pytest.mark.parametrize("answer_type", ROWS)
