@@ -16,11 +16,10 @@ from recipes.run_dir import RunDir
 
 def watched(run: RunDir) -> dict[str, Any] | None:
     """What the template shows of a GRPO run, finished or not; None where it logged no answers."""
-    records = [record for record in run.metrics() if "by_category" in record]
-    settings = OmegaConf.select(run.config, "grpo.monitors")
-    if not records or settings is None:
+    records = _records(run)
+    if not records:
         return None
-    records.sort(key=lambda record: record["step"])
+    settings = run.config.grpo.monitors
     seen = review(records, settings)
     found = probe.stored(run)
     return {
@@ -44,8 +43,16 @@ def watched(run: RunDir) -> dict[str, Any] | None:
 
 def alarms_of(run: RunDir) -> list[str]:
     """The alarms of a GRPO run, a sentence each."""
-    seen = watched(run)
-    return seen["alarms"] if seen else []
+    records = _records(run)
+    return sentences(review(records, run.config.grpo.monitors)) if records else []
+
+
+def _records(run: RunDir) -> list[dict[str, Any]]:
+    """The steps that the monitors read, in order; none for a run without monitors."""
+    if OmegaConf.select(run.config, "grpo.monitors") is None:
+        return []
+    found = (record for record in run.metrics() if "by_category" in record)
+    return sorted(found, key=lambda record: record["step"])
 
 
 def sentences(seen: Review) -> list[str]:

@@ -238,18 +238,20 @@ FOV: tuple[Maker, ...] = (relative_position, relative_position_red, vegetation_s
 
 def _seen_from_above(scene: Scene) -> str:
     """The place before the thing: the word that is about to be said then tells where to look."""
-    places = (f"{SIDES[s]} {getattr(scene.on_side(s), 'colour', 'nothing')}" for s in range(4))
+    places = (f"{SIDES[side]} {_standing(scene, side)}" for side in range(4))
     return f"Seen: {', '.join(places)}."
 
 
 def _seen_along_arrow(scene: Scene, heading: int) -> str:
     """The sides in the order of a turn to the right that begins at the arrow: the turn is read off the
     picture before it is used."""
-    words = []
-    for k in range(4):
-        side = (heading + k) % 4
-        words.append(f"{QUARTERS[k]} {SIDES[side]} {getattr(scene.on_side(side), 'colour', 'nothing')}")
+    turn = [(heading + k) % 4 for k in range(4)]
+    words = (f"{QUARTERS[k]} {SIDES[side]} {_standing(scene, side)}" for k, side in enumerate(turn))
     return f"The arrow points {SIDES[heading]}. Seen: {', '.join(words)}."
+
+
+def _standing(scene: Scene, side: int) -> str:
+    return getattr(scene.on_side(side), "colour", "nothing")
 
 
 def _seen_from_ground(scene: Scene) -> str:
