@@ -1,7 +1,7 @@
 """Which questions of a release a run takes: categories asked for, limits, no scene of the test set."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from data_prep.quarantine import Quarantined
@@ -13,12 +13,16 @@ Item = Row | Quarantined
 
 @dataclass(frozen=True)
 class Selection:
-    """What was chosen. `pictures` are the distinct files that the chosen rows show, in a fixed order."""
+    """What was chosen.
+
+    - `train_groups`: of every chosen group its rows by (subset, task, category).
+    - `pictures`: the distinct files that the chosen rows show, in a fixed order.
+    """
 
     categories: frozenset[str] | None
     test_ids: Collection[str]
     test_groups: Collection[str]
-    train_groups: Collection[str]
+    train_groups: Mapping[str, Counter[tuple[str, str, str]]]
     pictures: list[str]
     categories_seen: list[str] = field(default_factory=list)
 
@@ -60,12 +64,16 @@ def select(
             test_groups.add(item.group)
             shown_by_test[item.id] = dict.fromkeys(_paths(item))
     shown_by_train: dict[str, dict[str, None]] = defaultdict(dict)
+    rows: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
     for item in train:
         seen.add(item.category)
         if _asked_for(item, wanted) and item.group and item.group not in test_groups:
             shown_by_train[item.group].update(dict.fromkeys(_paths(item)))
+            if isinstance(item, Row):
+                rows[item.group][item.subset, item.task, item.category] += 1
     test_ids = sample(shown_by_test, max_test_rows, seed)
-    train_groups = sample(shown_by_train, max_train_groups, seed)
+    taken = sample(shown_by_train, max_train_groups, seed)
+    train_groups = {group: rows[group] for group in shown_by_train if group in taken}
     chosen = [shown_by_test[i] for i in shown_by_test if i in test_ids]
     chosen += [shown_by_train[group] for group in shown_by_train if group in train_groups]
     pictures = list(dict.fromkeys(path for paths in chosen for path in paths))

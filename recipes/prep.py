@@ -2,6 +2,7 @@
 
     images/           clean pictures, named by content
     images.jsonl      which file of the release each came from
+    halves.json       the half, sft or rl, of every training scene
     rows/{sft,rl,test}.jsonl
     rl.parquet        the RL half in verl's form
     quarantine.jsonl  every question set aside, with file, line and reason
@@ -22,7 +23,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from data_prep.atomic import read_jsonl, replacing, sha256_file
+from data_prep.atomic import read_jsonl, replacing, sha256_file, write_json
 from data_prep.cvsbench import find_files, normalise_category, read_release
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
@@ -33,7 +34,7 @@ from data_prep.rows import ImageRef, Row
 from data_prep.scoring import deal_letters, gold_fault
 from data_prep.selection import Selection, select
 from data_prep.sets import placeholder_fault, write_rl_parquet
-from data_prep.splits import half_of
+from data_prep.splits import Half, assign_halves, read_halves
 from data_prep.tally import Tally
 from data_prep.teachers import fault, read_reasoning, reasoning_path
 from recipes.progress import StepProgress
@@ -71,6 +72,9 @@ def run(run: RunDir) -> None:
         max_train_groups=config.data.max_train_groups,
         seed=config.seed,
     )
+    kept = read_halves(Path(config.data.halves)) if config.data.halves else {}
+    halves = assign_halves(selection.train_groups, config.seed, kept)
+    write_json(run.path / "halves.json", dict(sorted(halves.items())))
     pictures = _clean_pictures(run.path, root, selection.pictures)
 
     def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
@@ -82,7 +86,7 @@ def run(run: RunDir) -> None:
             item = deal_letters(item, config.seed)
         return item
 
-    tally = _write_rows(run.path, _chosen(read, selection, config.seed), finish)
+    tally = _write_rows(run.path, _chosen(read, selection, halves), finish)
     _check(run.path, config.data, selection, tally)
     rows = (Row.from_json(record) for record in read_jsonl(run.path / "rows/rl.jsonl"))
     images = (run.path / "images").resolve()
@@ -124,7 +128,7 @@ def _clean_pictures(run: Path, root: DataRoot, names: list[str]) -> dict[str, Pi
 
 
 def _chosen(
-    read: Callable[[Any], Iterator[Row | Quarantined]], selection: Selection, seed: int
+    read: Callable[[Any], Iterator[Row | Quarantined]], selection: Selection, halves: dict[str, Half]
 ) -> Iterator[tuple[str, Row | Quarantined]]:
     """Every chosen question with the set it belongs to."""
     for item in read("train"):
@@ -132,7 +136,7 @@ def _chosen(
             continue
         if isinstance(item, Row) and selection.leaks(item):
             item = _aside(item, "its scene is also in the test files", "leak")
-        yield half_of(item.group, seed), item
+        yield halves.get(item.group, "sft"), item
     for item in read("test"):
         if selection.takes_test(item):
             yield "test", item
@@ -221,14 +225,14 @@ def _manifest(
         for split in ("train", "test")
         for source in find_files(root, config.data.subsets, config.data.tasks, split)
     ]
-    made = [*(f"rows/{name}.jsonl" for name in SETS), "rl.parquet", "quarantine.jsonl", "images.jsonl"]
+    made = [*(f"rows/{name}.jsonl" for name in SETS), "rl.parquet", "quarantine.jsonl", "images.jsonl", "halves.json"]
     return {
         "benchmark": config.data.benchmark,
         "root": str(root.path),
         "sources": sources,
         "teacher": {"kind": config.teacher.kind, "path": str(teacher), "sha256": sha256_file(teacher)},
         "prompt": {"format": config.prompt.format, "hash": prompt_hash},
-        "split": {"by": "image group", "seed": config.seed},
+        "split": {"by": "image group", "seed": config.seed, "kept": config.data.halves},
         **tally.summary(),
         "pictures": pictures,
         "files": {name: sha256_file(run / name) for name in made},

@@ -22,7 +22,7 @@ MAKERS = (location, relative_position, distance_to_camera, facade)
 # The first share of the examples asks for captions behind a few sentences: seeing is learned on short
 # sequences. Of the rest, most ask behind a whole prompt, so that seeing does not hang on what was asked, and
 # some are questions with an answer by lot.
-SHORT = 0.7
+SHORT = 0.6
 GUESSES = 0.4
 BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
 

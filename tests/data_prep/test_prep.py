@@ -76,6 +76,7 @@ def test_the_manifest_counts_and_names_everything(release, tmp_path):
             "rl.parquet",
             "quarantine.jsonl",
             "images.jsonl",
+            "halves.json",
         )
     }
     assert [(source["split"], source["path"]) for source in manifest["sources"]] == [
@@ -111,15 +112,22 @@ def test_filters_and_limits(release, tmp_path):
     assert (len(found["sft"]) + len(found["rl"]), len(found["test"])) == (6, 2)
 
 
-def test_an_added_row_moves_no_other_row(release, tmp_path):
+def test_more_scenes_move_no_row_whose_half_is_kept(release, tmp_path):
     first = open_release(tmp_path / "one", release)
     prep.run(first)
     put_cvusa(release, train=20, test=4)
-    second = open_release(tmp_path / "two", release)
+    second = open_release(tmp_path / "two", release, f"data.halves={first.path / 'halves.json'}")
     prep.run(second)
     before, after = rows(first), rows(second)
     for name in SETS:
         assert {row.id for row in before[name]} <= {row.id for row in after[name]}
+    halves = json.loads((second.path / "halves.json").read_text())
+    assert {name: {halves[row.group] for row in after[name]} for name in ("sft", "rl")} == {
+        "sft": {"sft"},
+        "rl": {"rl"},
+    }
+    sizes = [sum(row.category == "facade" for row in after[name]) for name in ("sft", "rl")]
+    assert abs(sizes[0] - sizes[1]) <= 2
 
 
 @pytest.fixture

@@ -1,32 +1,83 @@
-"""Halves and samples by hash: disjoint, even, and undisturbed by what is added."""
+"""Halves and samples: disjoint, even in every stratum, and little disturbed by what is added."""
 
+import json
 import random
+from collections import Counter
 
-from data_prep.splits import half_of, sample
+import pytest
+
+from data_prep.errors import UserError
+from data_prep.splits import assign_halves, read_halves, sample
 
 GROUPS = [f"{subset}/{number:07d}" for subset in ("cvusa", "fov") for number in range(2000)]
 
 
-def test_halves_are_even_in_every_subset_and_differ_by_seed():
-    for seed in range(5):
-        for subset in ("cvusa", "fov"):
-            groups = [group for group in GROUPS if group.startswith(subset)]
-            sft = sum(half_of(group, seed) == "sft" for group in groups)
-            assert abs(sft - 1000) < 5 * (2000 * 0.25) ** 0.5
-    same = sum(half_of(group, 0) == half_of(group, 1) for group in GROUPS)
-    assert abs(same - 2000) < 5 * (4000 * 0.25) ** 0.5
+# Four questions of six categories a group, as far as the paper's shares go: common and rare ones.
+CATEGORIES = ["roof"] * 43 + ["distance"] * 28 + ["footprint"] * 26 + ["connection"] * 3
 
 
-def test_the_half_of_a_group_is_fixed_for_good():
-    # Written down: a change of these would silently exchange the halves of every earlier run.
-    expected = {
-        "cvusa/0000001": "sft",
-        "cvusa/0000002": "rl",
-        "fov/0001": "sft",
-        "fov/0002": "sft",
-        "fov/0007": "rl",
+def scenes(names=GROUPS, seed=0):
+    rng = random.Random(seed)
+    return {
+        name: Counter((name.split("/")[0], "g2s", rng.choice(CATEGORIES)) for _ in range(rng.randint(1, 4)))
+        for name in names
     }
-    assert {group: half_of(group, 0) for group in expected} == expected
+
+
+def excess(groups, halves):
+    """Rows of every stratum in the SFT half beyond those in the RL half."""
+    difference = Counter()
+    for group, strata in groups.items():
+        for stratum, rows in strata.items():
+            difference[stratum] += rows if halves[group] == "sft" else -rows
+    return difference
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_stratum_is_cut_in_half(seed):
+    groups = scenes()
+    halves = assign_halves(groups, seed)
+    assert halves.keys() == groups.keys()
+    assert {stratum: rows for stratum, rows in excess(groups, halves).items() if abs(rows) > 2} == {}
+
+
+def test_the_seed_decides_and_the_order_does_not():
+    groups = scenes()
+    shuffled = dict(random.Random(1).sample(list(groups.items()), len(groups)))
+    assert assign_halves(shuffled, 0) == assign_halves(groups, 0)
+    same = sum(assign_halves(groups, 0)[group] == half for group, half in assign_halves(groups, 1).items())
+    assert 0.4 < same / len(groups) < 0.6
+
+
+def test_half_as_many_groups_again_move_few_of_the_others():
+    before = assign_halves(scenes(GROUPS), 0)
+    added = scenes([f"fov/{number:07d}" for number in range(2000, 4000)], seed=1)
+    after = assign_halves(scenes(GROUPS) | added, 0)
+    assert sum(after[group] != half for group, half in before.items()) < 0.05 * len(before)
+
+
+def test_kept_halves_do_not_move_and_the_rest_evens_them_out():
+    kept = dict.fromkeys(GROUPS[:300], "sft")
+    groups = scenes()
+    halves = assign_halves(groups, 0, kept | {"gone/1": "rl"})
+    assert {group: halves[group] for group in kept} == kept
+    assert halves.keys() == groups.keys()
+    assert max(map(abs, excess(groups, halves).values())) <= 2
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"cvusa/1": "test"}', None])
+def test_a_file_that_holds_no_halves_is_refused_by_name(tmp_path, content):
+    path = tmp_path / "halves.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UserError, match=r"data\.halves=.*halves\.json"):
+        read_halves(path)
+
+
+def test_halves_are_read_as_they_were_written(tmp_path):
+    halves = assign_halves(scenes(GROUPS[:9]), 0)
+    (tmp_path / "halves.json").write_text(json.dumps(halves))
+    assert read_halves(tmp_path / "halves.json") == halves
 
 
 def test_samples_are_nested_and_keep_no_order():
@@ -46,4 +97,5 @@ def test_a_sample_loses_no_more_than_the_newcomers_take():
 
 def test_the_sample_and_the_halves_are_independent():
     chosen = sample(GROUPS, 1000, 0)
-    assert abs(sum(half_of(group, 0) == "sft" for group in chosen) - 500) < 5 * (1000 * 0.25) ** 0.5
+    halves = assign_halves(scenes(), 0)
+    assert abs(sum(halves[group] == "sft" for group in chosen) - 500) < 5 * (1000 * 0.25) ** 0.5
