@@ -66,9 +66,9 @@ def _sharding(config: dict[str, Any]) -> list[str]:
     return [*flags, "--multi_gpu"]
 
 
-# Threads that wait sleep: spinning ones slow a stage to a quarter as soon as anything else runs on the machine.
-# glibc keeps freed memory: handing every activation back to the kernel and getting it again, page by page, is
-# about a fifth of a training step.
+# Threads that wait sleep: spinning ones slow a stage to a quarter as soon as anything else runs on the
+# machine. glibc keeps freed memory: handing every activation back to the kernel and taking it again, page by
+# page, costs up to a fifth of a training step.
 CPU_ENVIRONMENT = {
     "OMP_WAIT_POLICY": "passive",
     "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),

@@ -293,3 +293,12 @@ def test_a_stage_sees_the_gpus_it_asked_for(options, count, monkeypatch):
     assert ("accelerate.commands.launch" in local.stage_command(stage)) == (count > 1)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6,7")
     assert local.stage_environment(stage).get("CUDA_VISIBLE_DEVICES") == {1: "5", 2: "5,6", 8: None}[count]
+
+
+def test_a_stage_on_the_cpu_gets_its_settings_but_for_those_that_the_user_made(monkeypatch, tmp_path):
+    for name in local.CPU_ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    stage = plan(tiny_config(tmp_path), "sft")
+    assert local.stage_environment(stage) == local.CPU_ENVIRONMENT
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    assert local.stage_environment(stage).keys() == local.CPU_ENVIRONMENT.keys() - {"OMP_WAIT_POLICY"}
