@@ -225,7 +225,8 @@ def _manifest(
         for split in ("train", "test")
         for source in find_files(root, config.data.subsets, config.data.tasks, split)
     ]
-    made = [*(f"rows/{name}.jsonl" for name in SETS), "rl.parquet", "quarantine.jsonl", "images.jsonl", "halves.json"]
+    made = [f"rows/{name}.jsonl" for name in SETS]
+    made += ["rl.parquet", "quarantine.jsonl", "images.jsonl", "halves.json"]
     return {
         "benchmark": config.data.benchmark,
         "root": str(root.path),
