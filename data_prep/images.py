@@ -20,7 +20,7 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from data_prep.atomic import JsonlLog, read_jsonl
 from data_prep.errors import UserError
@@ -32,6 +32,7 @@ MIN_SIDE = 2
 MAX_ASPECT = 200  # Qwen's image processors refuse more
 PNG_LEVEL = 4
 
+_QUARTER_TURNS = (5, 6, 7, 8)  # orientation tags that swap width and height
 # What Pillow's decoders raise on files that are cut, broken or hostile.
 _DECODE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, OverflowError, struct.error)
 _POOL_FROM = 200  # fewer pictures than this are cleaned sooner than workers start
@@ -66,6 +67,20 @@ def clean(content: bytes) -> tuple[bytes, str, int, int]:
     Raises:
         PictureError: no picture, cut short, over `MAX_PIXELS`, or of a shape that no model takes.
     """
+    rgb, extension = decode(content)
+    if extension:
+        return content, extension, *rgb.size
+    encoded = io.BytesIO()
+    rgb.save(encoded, format="PNG", compress_level=PNG_LEVEL)
+    return encoded.getvalue(), "png", *rgb.size
+
+
+def decode(content: bytes) -> tuple[Image.Image, str | None]:
+    """The picture that `clean` would store, upright and RGB, and the extension where `content` is it already.
+
+    Raises:
+        PictureError: as `clean` does.
+    """
     if not content:
         raise PictureError("the file is empty")
     try:
@@ -76,8 +91,8 @@ def clean(content: bytes) -> tuple[bytes, str, int, int]:
                 _check_size(*image.size)
                 image.load()
                 if image.mode == "RGB" and (extension := _clean_already(image, content)):
-                    return content, extension, *image.size
-                rgb = _to_rgb(ImageOps.exif_transpose(image))
+                    return image, extension
+                return _to_rgb(ImageOps.exif_transpose(image)), None
     except PictureError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -86,9 +101,23 @@ def clean(content: bytes) -> tuple[bytes, str, int, int]:
         raise PictureError(f"no picture in one of the formats {', '.join(FORMATS)}") from error
     except _DECODE_ERRORS as error:
         raise PictureError(f"cannot be decoded: {error}") from error
-    encoded = io.BytesIO()
-    rgb.save(encoded, format="PNG", compress_level=PNG_LEVEL)
-    return encoded.getvalue(), "png", *rgb.size
+
+
+def upright_size(path: Path) -> tuple[int, int]:
+    """Width and height that a picture will have once it is clean; its pixels are not decoded.
+
+    Raises:
+        PictureError: no picture, or it cannot be read.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(path, formats=FORMATS) as image:
+                width, height = image.size
+                turned = image.getexif().get(ExifTags.Base.Orientation) in _QUARTER_TURNS
+    except (Image.DecompressionBombError, *_DECODE_ERRORS) as error:
+        raise PictureError(f"{path.name} cannot be read: {error}") from error
+    return (height, width) if turned else (width, height)
 
 
 def clean_all(
@@ -120,7 +149,7 @@ def clean_all(
     with JsonlLog(log) as done:
         known = {record["source"]: record for record in read_jsonl(log)}
         tasks = [(name, known.get(name)) for name in names]
-        for chunk in _in_order(partial(_clean_chunk, root, store), tasks):
+        for chunk in in_order(partial(_clean_chunk, root, store), tasks):
             if fresh := [r for r in chunk if "error" not in r and r != known.get(r["source"])]:
                 done.append(*fresh)
             results |= {record["source"]: _result(record) for record in chunk}
@@ -134,8 +163,12 @@ def _result(record: dict[str, Any]) -> Picture | PictureError:
     return Picture(record["path"], record["sha256"], record["width"], record["height"])
 
 
-def _in_order(work: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> Iterator[list[Any]]:
-    """`work` of every chunk of tasks, in order, in worker processes where that pays."""
+def in_order(work: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> Iterator[list[Any]]:
+    """`work` of every chunk of tasks, in order, in worker processes where that pays.
+
+    Raises:
+        UserError: a worker process died.
+    """
     chunks = [tasks[start : start + _CHUNK] for start in range(0, len(tasks), _CHUNK)]
     processes = min(_cores(), len(chunks), _MAX_PROCESSES)
     if processes < 2 or len(tasks) < _POOL_FROM:
@@ -178,7 +211,7 @@ def _clean_chunk(
 def _clean_file(root: Path, store: Path, name: str, known: dict[str, Any] | None) -> dict[str, Any]:
     """The log's record of one file: its picture, or `error`."""
     try:
-        content = _read(root / name)
+        content = read_file(root / name)
         source = hashlib.sha256(content).hexdigest()
         if known and known["source_sha256"] == source and _stored(store / known["path"], known["sha256"]):
             return known
@@ -193,7 +226,8 @@ def _clean_file(root: Path, store: Path, name: str, known: dict[str, Any] | None
     return {"source": name, "source_sha256": source, **stored}
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """The file's content; PictureError where it cannot be read or is larger than a picture may be."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise PictureError(f"the file is larger than {MAX_FILE_BYTES >> 20} MiB")

@@ -62,6 +62,12 @@ VIEWS = {
     "satellite": "a satellite image",
     "composite": "a composite of several views",
 }
+# Roles and sentences of tasks that show both views (grounding, viewpoint localisation).
+MARKED = {"marked": "the same place with one thing in a red box"}
+BOTH_VIEWS = "Nothing is withheld here: both views are shown."
+BOX_PIXELS = "The four numbers are pixels of {picture}{size}, counted from its top left corner."
+_SIZE = ", which is {width} wide and {height} high"
+_PLACES = ("", "the picture", "the second picture", "the third picture", "the fourth picture")
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,9 @@ class PromptSpec:
     @property
     def hash(self) -> str:
         """Identifies the wording; stored with every set and every score."""
-        return digest([self.format, self.instruction, ANSWER_LINES, VIEWS])[:12]
+        return digest([self.format, self.instruction, ANSWER_LINES, VIEWS, MARKED, BOTH_VIEWS, BOX_PIXELS])[
+            :12
+        ]
 
 
 def load_prompt(config: DictConfig) -> PromptSpec:
@@ -100,7 +108,7 @@ def default_instruction(response_format: str) -> str:
 
 def describe_images(images: Sequence[ImageRef]) -> str:
     """One sentence on what is shown, for example "You see a satellite image."."""
-    roles = [VIEWS.get(image.role, f"a {image.role} image") for image in images]
+    roles = [{**VIEWS, **MARKED}.get(image.role, f"a {image.role} image") for image in images]
     if len(roles) == 1:
         return f"You see {roles[0]}."
     if len(set(roles)) == 1:
@@ -108,9 +116,30 @@ def describe_images(images: Sequence[ImageRef]) -> str:
     return "You see, in this order, " + ", then ".join(roles) + "."
 
 
+def answer_line(row: Row) -> str:
+    """How the answer is to be given; for a box also in whose pixels: those of the row's last picture."""
+    line = ANSWER_LINES[row.answer_type]
+    if row.answer_type != "box" or not row.images:
+        return line
+    target, count = row.images[-1], len(row.images)
+    place = _PLACES[count] if count < len(_PLACES) else "the last picture"
+    size = _SIZE.format(width=target.width, height=target.height) if target.width else ""
+    return f"{line} {BOX_PIXELS.format(picture=place, size=size)}"
+
+
+def shows_both_views(row: Row) -> bool:
+    """Whether the row hides no view: it asks for a box in another picture, or shows a composite."""
+    return (row.answer_type == "box" and len(row.images) > 1) or any(
+        i.role == "composite" for i in row.images
+    )
+
+
 def prompt_text(row: Row, prompt: PromptSpec) -> str:
     """The text of the user message, without the pictures."""
-    lines = [prompt.instruction, ANSWER_LINES[row.answer_type], "", describe_images(row.images), row.question]
+    views = describe_images(row.images)
+    if shows_both_views(row):
+        views += f" {BOTH_VIEWS}"
+    lines = [prompt.instruction, answer_line(row), "", views, row.question]
     if row.options is not None:
         lines += [f"{letter}) {text}" for letter, text in row.options.items()]
     return "\n".join(lines)

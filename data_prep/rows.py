@@ -31,7 +31,7 @@ class Row:
     - `images`: what the model is shown, in this order. The view it must infer is never among them.
     - `options`: letter to text in the order of the source, or None for open answers.
     - `answer`: an option letter, "yes"/"no", a number in `unit`, or [x_min, y_min, x_max, y_max] in
-      pixels of the original target picture, by `answer_type`.
+      pixels of the row's last picture (not resized), by `answer_type`.
     - `reasoning`: a teacher's reasoning that ends in the answer tag; training rows only.
     - `meta`: source file and line, and what else a table may want (domain, level, view).
     """

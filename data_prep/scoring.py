@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 from data_prep.rows import Row
 from rewards import shuffle_options, validate_gold
@@ -18,11 +19,37 @@ def gold_fault(row: Row) -> str | None:
     return None
 
 
+def gold(row: Row) -> Any:
+    """The row's answer in the form that `rewards.parse_answer` gives a right one."""
+    return tuple(row.answer) if row.answer_type == "box" else row.answer
+
+
+def box_fault(row: Row) -> str | None:
+    """Why no answer inside the target picture could meet the row's box; None for any other row.
+
+    A box that only reaches over the edge stays as it is: clipping it would change the benchmark.
+    """
+    size = frame(row)["image_size"]
+    if size is None:
+        return None
+    x_min, y_min, x_max, y_max = row.answer
+    if x_max <= 0 or y_max <= 0 or x_min >= size[0] or y_min >= size[1]:
+        return f"the box {row.answer} lies off its picture of {size[0]} x {size[1]} pixels"
+    return None
+
+
+def frame(row: Row) -> dict[str, Any]:
+    """`coordinates` and `image_size` of the reward's `extra_info`: pixels of the last picture; else None."""
+    if row.answer_type != "box" or not row.images or not row.images[-1].width:
+        return {"coordinates": None, "image_size": None}
+    return {"coordinates": "pixel", "image_size": [row.images[-1].width, row.images[-1].height]}
+
+
 def deal_letters(row: Row, seed: int) -> Row:
     """A choice row with its option texts dealt anew onto its letters, the same way on every machine.
 
     Options, answer and the letter in which the reasoning ends move together, so every stage sees one row; the
-    reasoning before it names no letter (`data_prep.teachers`). `meta["dealt"]` maps each letter to the one
+    reasoning before it names no letter (`data_prep.teacher`). `meta["dealt"]` maps each letter to the one
     that its text had in the release. A row without options comes back as it is.
     """
     if row.answer_type != "choice" or row.options is None:

@@ -15,6 +15,7 @@ from pyarrow import parquet
 from data_prep.atomic import replacing
 from data_prep.prompts import PromptSpec, placeholder_prompt
 from data_prep.rows import Row
+from data_prep.scoring import frame
 
 _ROW_GROUP = 2048
 # verl cuts the prompt at the first three; tokenizers read the last form as control tokens.
@@ -31,7 +32,8 @@ def placeholder_fault(row: Row) -> str | None:
 
 def rl_schema(letters: Iterable[str]) -> pa.Schema:
     """Columns of the parquet file; `letters` are all option letters of the set."""
-    options = pa.struct([(letter, pa.string()) for letter in sorted(letters)])
+    # A set of boxes alone has no letters, and parquet no empty struct.
+    options = pa.struct([(letter, pa.string()) for letter in sorted(letters) or ["A"]])
     texts = ("id", "group", "subset", "task", "category", "answer_type")
     return pa.schema(
         {
@@ -44,6 +46,8 @@ def rl_schema(letters: Iterable[str]) -> pa.Schema:
                 [
                     *((name, pa.string()) for name in texts),
                     ("options", options),
+                    ("coordinates", pa.string()),
+                    ("image_size", pa.list_(pa.int64())),
                     ("response_format", pa.string()),
                     ("index", pa.int64()),
                 ]
@@ -71,6 +75,7 @@ def rl_record(row: Row, images: Path, prompt: PromptSpec, index: int) -> dict[st
             "category": row.category,
             "answer_type": row.answer_type,
             "options": row.options,
+            **frame(row),
             "response_format": prompt.format,
             "index": index,
         },

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from data_prep.rows import Row
+from data_prep.scoring import frame
 from recipes.statistics import bootstrap_ci
 from rewards import score_batch
 
@@ -28,6 +29,7 @@ def predict(
         "answer_type": row.answer_type,
         "options": row.options,
         "unit": row.unit,
+        **frame(row),
         "response_format": response_format,
     }
     [scored] = score_batch(

@@ -110,7 +110,17 @@ def of_row(record: Mapping[str, Any], subset: str, options: Mapping[str, str]) -
     named = first(record, CATEGORY_KEYS)
     if isinstance(named, str):
         return normalise(named, subset)
-    return _BY_SIGNATURE.get(_signature(options.values()), UNKNOWN)
+    return of_options(options.values()) or UNKNOWN
+
+
+def of_options(texts: Iterable[str]) -> str | None:
+    """The category whose fixed options these are, in their order; None where they are no known set."""
+    return _BY_SIGNATURE.get(_signature(texts))
+
+
+def known_options(name: str) -> list[tuple[str, ...]]:
+    """Every set of options that the category comes with, texts in the order of their letters."""
+    return [tuple(texts.split(" | ")) for category, texts in _SIGNATURES if category == name]
 
 
 def _signature(texts: Iterable[str]) -> tuple[str, ...]:

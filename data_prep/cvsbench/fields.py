@@ -3,14 +3,24 @@
 Every function raises `FieldError` with a sentence for the quarantine list.
 """
 
+import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from rewards.box import in_order
 
 IMAGE_ID_KEYS = ("img_id", "sample_id", "sample", "id")
 SAMPLE_KEYS = ("sample_id", "sample", "img_id", "id")
 VIEW_KEYS = ("view_id", "view")
 CATEGORY_KEYS = ("category", "category_l1", "category_l2")
+NOT_AMONG = "is not among the options"  # by these words an audit tells this fault from others
+# A box that grounding asks for: keys of the question, then those of its row.
+QUESTION_BOX_KEYS = ("answer", "target_bbox")
+ROW_BOX_KEYS = ("target_bbox", "gt_bbox", "answer_bbox", "answer")
+# The box of the same thing in the source picture.
+SOURCE_BOX_KEYS = ("source_bbox", "bbox", "input_bbox")
 
 _LABEL = re.compile(r"\s*\(?([A-Za-z])[).:]\s*(\S.*?)\s*", re.DOTALL)  # "A) …", "(A) …", "A. …", "A: …"
 _LONE_LETTER = re.compile(r"\(?([A-Za-z])[).:]?\)?")
@@ -18,6 +28,10 @@ _LONE_LETTER = re.compile(r"\(?([A-Za-z])[).:]?\)?")
 
 class FieldError(ValueError):
     """A row-level fault."""
+
+
+class PictureFieldError(FieldError):
+    """A question whose picture is not there."""
 
 
 def first(record: Mapping[str, Any], keys: Iterable[str]) -> Any:
@@ -88,8 +102,78 @@ def answer(value: Any, choices: Mapping[str, str]) -> str:
     else:
         letter = ""
     if letter not in choices:
-        raise FieldError(f"the answer {text!r:.60} is not among the options {', '.join(choices)}")
+        raise FieldError(f"the answer {text!r:.60} {NOT_AMONG} {', '.join(choices)}")
     return letter
+
+
+def level(record: Mapping[str, Any]) -> int:
+    """A grounding question's level: 3 asks from a box, 4 from a description; 1 to 5 occur in the files."""
+    value = record.get("level")
+    text = "" if isinstance(value, bool) else str(value).strip().upper().removeprefix("L")
+    if not re.fullmatch("[0-9]", text):
+        raise FieldError(f"no level (a number such as 3 or 4) but {value!r:.40}")
+    return int(text)
+
+
+def target_box(question: Mapping[str, Any], record: Mapping[str, Any]) -> list[float]:
+    """The right box of a grounding question: of the keys that hold something, the first decides.
+
+    See `box` for what it may hold.
+    """
+    given = [(key, question.get(key)) for key in QUESTION_BOX_KEYS]
+    given += [(key, record.get(key)) for key in ROW_BOX_KEYS]
+    held = next(((key, value) for key, value in given if not _empty(value)), None)
+    if held is None:
+        raise FieldError(f"no box ({', '.join(dict(given))} are null, empty or absent)")
+    return box(held[1], held[0])
+
+
+def source_box(question: Mapping[str, Any], record: Mapping[str, Any]) -> list[float] | None:
+    """The thing's box in the source picture, where the row gives one."""
+    given = [(key, question.get(key)) for key in SOURCE_BOX_KEYS] + [
+        ("source_bbox", record.get("source_bbox"))
+    ]
+    return next((box(value, key) for key, value in given if not _empty(value)), None)
+
+
+def box(value: Any, key: str) -> list[float]:
+    """[x_min, y_min, x_max, y_max] in pixels of the original picture, opposite corners put in order.
+
+    Args:
+        value: a list of four numbers, or the same as a text; `key` is where it stood.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise FieldError(f"{key} is no box: {value!r:.60}") from None
+    if not isinstance(value, list) or len(value) != 4 or not all(map(_finite, value)):
+        raise FieldError(f"{key} is no box of four numbers: {value!r:.60}")
+    corners = list(in_order(value))
+    if corners[0] == corners[2] or corners[1] == corners[3]:
+        raise FieldError(f"{key} is a box without area: {value!r:.60}")
+    if all(0 <= v <= 1 for v in corners):
+        raise FieldError(f"{key} lies between 0 and 1, so it is not in pixels: {value!r:.60}")
+    return corners
+
+
+def text_of(record: Mapping[str, Any], key: str) -> str:
+    """A text that may be absent: ""."""
+    value = record.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise FieldError(f"{key} is not a text: {value!r:.60}")
+    return _writable(value.strip())
+
+
+def _empty(value: Any) -> bool:
+    return value is None or value == "" or value == []
+
+
+def _finite(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) < 1e9 and math.isfinite(value)
 
 
 def _keyed(key: Any, text: Any) -> tuple[str, str]:

@@ -13,7 +13,14 @@ LOCATION = [
     "C) The right-quarter region",
     "D) The far edge region",
 ]
-FILES = {"g2s": "g2s/Ground2Sat_VQA", "s2g": "s2g/Sat2Ground_VQA"}
+FILES = {
+    "g2s": "g2s/Ground2Sat_VQA",
+    "s2g": "s2g/Sat2Ground_VQA",
+    "gs_grounding/g2s": "gs_grounding/Ground2Sat_5level",
+    "gs_grounding/s2g": "gs_grounding/Sat2Ground_5level",
+    "gs_view/arrow_select": "gs_view/arrow_select",
+    "gs_view/arrow_street": "gs_view/arrow_street",
+}
 
 
 def question(**fields: Any) -> dict[str, Any]:

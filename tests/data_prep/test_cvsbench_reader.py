@@ -166,6 +166,21 @@ def test_a_question_overrides_the_pictures_of_its_row(root):
     ]
 
 
+@pytest.mark.parametrize("key", ["question", "options", "answer"])
+def test_a_nested_question_never_takes_its_words_or_answer_from_the_record(root, key):
+    record = {"img_id": "0000001", **question(), "questions": [question(**{key: None})]}
+    put_vqa(root, "cvusa", "g2s", record)
+    item = only(read(root, "cvusa", "g2s"))
+    assert isinstance(item, Quarantined), item
+
+
+def test_view_0_finds_the_folder_by_a_path_where_the_row_has_no_id(root):
+    put_vqa(root, "fov", "g2s", question(view_id=0, street_path="fov/test_street/0007/2.jpg"))
+    row = only(read(root, "fov", "g2s"))
+    assert row.group == "fov/0007"
+    assert [image.path for image in row.images] == [f"fov/data/street/0007/{v}.jpg" for v in (1, 2, 3, 4)]
+
+
 @pytest.mark.parametrize(
     ("fields", "kind", "reason"),
     [

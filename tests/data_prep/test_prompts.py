@@ -3,11 +3,13 @@
 import pytest
 from omegaconf import OmegaConf
 
+from data_prep.atomic import digest
 from data_prep.errors import UserError
 from data_prep.prompts import (
     INSTRUCTIONS,
     build_messages,
     describe_images,
+    fixed_sentences,
     load_prompt,
     placeholder_prompt,
     prompt_text,
@@ -68,6 +70,55 @@ def test_the_answer_never_stands_in_the_prompt():
 )
 def test_the_kind_of_view_is_named(roles, sentence):
     assert describe_images([ImageRef("x", role) for role in roles]) == sentence
+
+
+def box_row(count=2, width=512):
+    images = tuple(
+        ImageRef("x.png", role, "", width, 300) for role in ("marked", "satellite", "street")[:count]
+    )
+    return Row(
+        **{**vars(ROW), "images": images, "options": None, "answer": [1, 2, 3, 4], "answer_type": "box"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (
+            box_row(),
+            "pixels of the second picture, which is 512 wide and 300 high, counted from its top left",
+        ),
+        (box_row(width=0), "pixels of the second picture, counted from its top left"),
+        (box_row(1), "pixels of the picture, which is 512 wide and 300 high"),
+        (box_row(3), "pixels of the third picture, which"),
+    ],
+)
+def test_a_box_is_asked_for_in_the_pixels_of_the_last_picture(row, words):
+    asked = prompt_text(row, spec("imagination_cot"))
+    assert "<answer> [x_min, y_min, x_max, y_max] </answer>" in asked
+    assert words in asked
+
+
+def test_two_pictures_of_a_box_question_are_described_and_nothing_is_withheld():
+    lines = prompt_text(box_row(), spec("imagination_cot")).split("\n")
+    assert lines[-2:] == [
+        "You see, in this order, the same place with one thing in a red box, then a satellite image."
+        " Nothing is withheld here: both views are shown.",
+        "Is it symmetric?",
+    ]
+
+
+def test_only_rows_that_show_both_views_say_so():
+    composite = Row(**{**vars(ROW), "images": (ImageRef("x.png", "composite"),)})
+    assert "both views are shown" in prompt_text(composite, spec("imagination_cot"))
+    assert "both views are shown" not in prompt_text(box_row(1), spec("imagination_cot"))
+    assert "both views are shown" not in prompt_text(ROW, spec("imagination_cot"))
+
+
+def test_the_words_of_choice_rows_and_the_fixed_sentences_stay_what_they_are():
+    """Results of other runs, and the tokenizer of the tiny base model, hang on them."""
+    assert digest(prompt_text(ROW, spec("imagination_cot")))[:12] == "85c49480eea5"
+    assert digest(fixed_sentences())[:12] == "842bc9abd8d7"
 
 
 def test_a_prompt_file_replaces_the_instruction_and_changes_the_hash(tmp_path):

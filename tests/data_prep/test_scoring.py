@@ -9,8 +9,8 @@ from pyarrow import parquet
 
 from data_prep.atomic import read_jsonl
 from data_prep.prompts import load_prompt, prompt_text
-from data_prep.rows import Row
-from data_prep.scoring import deal_letters, gold_fault
+from data_prep.rows import ImageRef, Row
+from data_prep.scoring import box_fault, deal_letters, frame, gold_fault
 from recipes import prep
 from rewards import compute_score, parse_answer
 
@@ -151,3 +151,30 @@ def test_reasoning_is_checked_against_the_released_letters(tmp_path):
     kept = [Row.from_json(r) for r in read_jsonl(run.path / "rows/sft.jsonl")]
     assert kept
     assert {one.task for one in kept} == {"g2s"}
+
+
+def box_row(answer, width=100):
+    images = (ImageRef("a", "marked", "", 7, 7), ImageRef("b", "satellite", "", width, 50))
+    return row(options=None, answer=answer, answer_type="box", images=images)
+
+
+@pytest.mark.parametrize(
+    ("answer", "off"),
+    [
+        ([10, 10, 20, 20], False),
+        ([-5, -5, 5, 5], False),
+        ([90, 40, 130, 70], False),
+        ([100, 10, 120, 20], True),
+        ([10, 50, 20, 60], True),
+        ([-20, 10, 0, 20], True),
+        ([10, -20, 20, -1], True),
+    ],
+)
+def test_a_box_off_its_picture_is_a_fault_and_one_over_the_edge_is_none(answer, off):
+    assert ("off its picture of 100 x 50" in (box_fault(box_row(answer)) or "")) is off
+    assert box_fault(box_row(answer, width=0)) is None
+
+
+def test_the_frame_of_a_box_is_the_last_picture_and_other_rows_have_none():
+    assert frame(box_row([1, 2, 3, 4])) == {"coordinates": "pixel", "image_size": [100, 50]}
+    assert frame(row()) == {"coordinates": None, "image_size": None}

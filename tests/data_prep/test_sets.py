@@ -65,6 +65,8 @@ def test_columns(written, tmp_path):
             "category": "roof",
             "answer_type": "choice",
             "options": {"A": "text A", "B": "text B", "C": None, "D": None},
+            "coordinates": None,
+            "image_size": None,
             "response_format": "imagination_cot",
             "index": 0,
         },
@@ -153,6 +155,26 @@ def test_an_answer_that_is_no_text_is_written_as_json(tmp_path):
     box = Row(**{**vars(row), "answer": [1, 2, 30, 40], "answer_type": "box", "options": None})
     write_rl_parquet(tmp_path / "rl.parquet", [box, row], "AB", tmp_path / "images", PROMPT)
     first, second = parquet.read_table(tmp_path / "rl.parquet").to_pylist()
+    shown = row.images[-1]
+    assert first["extra_info"]["coordinates"] == "pixel"
+    assert first["extra_info"]["image_size"] == [shown.width, shown.height]
+    assert second["extra_info"]["image_size"] is None
     assert json.loads(first["reward_model"]["ground_truth"]) == [1, 2, 30, 40]
     assert first["extra_info"]["options"] is None
     assert second["extra_info"]["options"] == row.options
+
+
+def test_a_set_of_boxes_alone_is_written_and_paid(tmp_path):
+    from rewards import compute_score
+
+    row = make_rows(tmp_path / "images", 1)[0]
+    box = Row(**{**vars(row), "answer": [1, 2, 30, 40], "answer_type": "box", "options": None})
+    write_rl_parquet(tmp_path / "rl.parquet", [box], (), tmp_path / "images", PROMPT)
+    [record] = parquet.read_table(tmp_path / "rl.parquet").to_pylist()
+    gold, info = record["reward_model"]["ground_truth"], record["extra_info"]
+    right = compute_score("x", "<answer> [1, 2, 30, 40] </answer>", gold, info)
+    assert (right["accuracy"], right["out_of_range"]) == (1.0, 0)
+    half = compute_score("x", "<answer> [1, 2, 30, 21] </answer>", gold, info)
+    assert half["accuracy"] == 0.5
+    off = compute_score("x", "<answer> [1, 2, 3000, 4000] </answer>", gold, info)
+    assert off["out_of_range"] == 2
