@@ -12,9 +12,10 @@ from omegaconf import DictConfig
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from data_prep.errors import UserError
+from data_prep.tokens import PATCH_SIZE, token_side
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
-PIXELS_PER_TOKEN = {"qwen3_vl": 32 * 32, "qwen2_5_vl": 28 * 28}
+PIXELS_PER_TOKEN = {family: token_side(family) ** 2 for family in PATCH_SIZE}
 
 
 def attention(model: DictConfig) -> str:

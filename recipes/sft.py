@@ -25,6 +25,7 @@ from data_prep.atomic import JsonlLog, read_jsonl
 from data_prep.errors import UserError
 from data_prep.prompts import PromptSpec, build_messages, load_prompt
 from data_prep.rows import Example, Row
+from recipes import length_budget
 from recipes.backbone import load_model, load_processor
 from recipes.checkpoints import save_model, saving
 from recipes.progress import StepProgress
@@ -45,7 +46,11 @@ FIXED_ARGUMENTS: dict[str, Any] = {
 
 
 def run(run: RunDir) -> None:
-    """Train on the SFT half from the base model; continue from the last whole checkpoint if there is one."""
+    """Train on the SFT half from the base model; continue from the last whole checkpoint if there is one.
+
+    Raises:
+        UserError: no rows, or prompts that are longer than `model.max_prompt_tokens`.
+    """
     config = run.config
     prep = run.inputs["prep"]
     prompt = load_prompt(prep.config.prompt)
@@ -54,6 +59,7 @@ def run(run: RunDir) -> None:
         raise UserError(f"{prep.path}/rows/sft.jsonl has no rows; look at {prep.path}/manifest.json.")
     base = checkpoint_path(run, "base")
     processor = load_processor(base, config.model)
+    length_budget.check("SFT", rows, prompt, processor, config.model, run.path)
     trainer = train(
         run,
         "SFT",

@@ -14,8 +14,7 @@ from qwen_vl_utils.vision_process import smart_resize
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
 from data_prep.errors import UserError
-
-NAMED = 5  # ids that an error message names
+from recipes.length_budget import refusal
 
 
 class StrictDataset(RLHFDataset):
@@ -42,12 +41,7 @@ class StrictDataset(RLHFDataset):
             if length > self.max_prompt_length:
                 faults[row_id] = f"{length} tokens"
         if faults:
-            named = "; ".join(f"{row_id} ({reason})" for row_id, reason in list(faults.items())[:NAMED])
-            raise UserError(
-                f"{len(faults)} of {len(dataframe)} RL rows cannot be trained on with "
-                f"model.max_prompt_tokens={self.max_prompt_length}: {named}. "
-                "Raise model.max_prompt_tokens or lower model.max_image_tokens."
-            )
+            raise refusal("RL", len(dataframe), self.max_prompt_length, faults)
         print(f"every one of {len(dataframe)} RL rows kept")
         return dataframe
 

@@ -1,0 +1,79 @@
+"""Prompts that are longer than the model's budget are named before training. None is ever cut."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from data_prep.atomic import write_jsonl
+from data_prep.errors import UserError
+from data_prep.prompts import PromptSpec, build_messages
+from data_prep.rows import Row
+from data_prep.tokens import ImageBudget, prompt_tokens
+
+NAMED = 5  # ids that an error message names
+WAY_OUT = "Raise model.max_prompt_tokens or lower model.max_image_tokens."
+
+
+def refusal(what: str, rows: int, limit: int, faults: dict[str, str], listed: str = "") -> UserError:
+    """The error for rows that cannot be trained on.
+
+    Args:
+        what: the set, as in "RL".
+        faults: row id to its length or fault.
+        listed: a sentence that says where all of them are listed.
+    """
+    named = "; ".join(f"{row_id} ({reason})" for row_id, reason in list(faults.items())[:NAMED])
+    return UserError(
+        f"{len(faults)} of {rows} {what} rows cannot be trained on with "
+        f"model.max_prompt_tokens={limit}: {named}. {listed}{WAY_OUT}"
+    )
+
+
+def image_budget(processor: Any) -> ImageBudget:
+    """The arithmetic of a loaded processor's pictures."""
+    image = processor.image_processor
+    return ImageBudget(image.patch_size, image.size.shortest_edge, image.size.longest_edge, image.merge_size)
+
+
+def lengths(rows: Iterable[Row], prompt: PromptSpec, processor: Any) -> Iterable[tuple[Row, int]]:
+    """Every row with the tokens of its prompt, as SFT and evaluation give it to the model."""
+    budget = image_budget(processor)
+
+    def count_text(text: str) -> int:
+        return len(processor.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    for row in rows:
+        messages = build_messages(row, prompt)
+        text = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        sizes = [(image.width, image.height) for image in row.images]
+        yield row, prompt_tokens(text, sizes, budget, count_text)
+
+
+def check(
+    what: str, rows: Sequence[Row], prompt: PromptSpec, processor: Any, model: DictConfig, folder: Path
+) -> None:
+    """Return when every prompt fits; say how many pictures the image budget scales down.
+
+    Raises:
+        UserError: some do not; `folder/too_long.jsonl` lists them all with their lengths.
+    """
+    limit = model.max_prompt_tokens
+    faults = {row.id: tokens for row, tokens in lengths(rows, prompt, processor) if tokens > limit}
+    target = folder / "too_long.jsonl"
+    if faults:
+        write_jsonl(target, ({"id": i, "tokens": n, "limit": limit} for i, n in faults.items()))
+        named = {row_id: f"{tokens} tokens" for row_id, tokens in faults.items()}
+        raise refusal(what, len(rows), limit, named, f"All are listed in {target}. ")
+    target.unlink(missing_ok=True)
+    budget = image_budget(processor)
+    shown = {image.path: (image.width, image.height) for row in rows for image in row.images}
+    shrunk = sum(budget.shrinks(*size) for size in shown.values())
+    if shrunk and os.environ.get("RANK", "0") == "0":
+        print(
+            f"{what}: {shrunk} of {len(shown)} pictures are scaled down to "
+            f"model.max_image_tokens={model.max_image_tokens}",
+            flush=True,
+        )
