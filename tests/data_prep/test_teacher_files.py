@@ -5,7 +5,7 @@ from miniature import put_lines, reasoning
 
 from data_prep.errors import UserError
 from data_prep.rows import Row
-from data_prep.teachers import fault, read_reasoning, reasoning_path
+from data_prep.teacher.files import fault, read_reasoning, reasoning_path
 from rewards import RESPONSE_FORMATS
 
 ROW = Row(

@@ -6,11 +6,36 @@ of {"id": row id, "reasoning": text ending in the answer tag}.
 
 import json
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from omegaconf import DictConfig
+
+from data_prep.atomic import sha256_file
+from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
 from data_prep.rows import Row
+from data_prep.scoring import gold
 from rewards import check_format, parse_answer
 from rewards.response_format import MAX_WORDS
+
+
+class Taught(NamedTuple):
+    """What a teacher left: reasoning by row id, why rows that it was asked about have none, and what the
+    manifest says of it."""
+
+    reasoning: dict[str, str]
+    reasons: dict[str, str]
+    summary: dict[str, Any]
+
+
+def read_taught(teacher: DictConfig, root: DataRoot, response_format: str) -> Taught:
+    """The reasoning of a file, the user's or the synthetic release's.
+
+    Raises:
+        UserError: as `reasoning_path` and `read_reasoning` do.
+    """
+    path = reasoning_path(teacher.kind, teacher.path, root.path, response_format)
+    return Taught(read_reasoning(path), {}, {"path": str(path), "sha256": sha256_file(path)})
 
 
 def reasoning_path(kind: str, path: str | None, root: Path, response_format: str) -> Path:
@@ -70,7 +95,7 @@ def fault(row: Row, text: str | None, response_format: str) -> str | None:
     parsed = parse_answer(text, row.answer_type, options=row.options, unit=row.unit)
     if parsed.value is None:
         return f"the reasoning has no answer that can be read ({parsed.reason})"
-    if parsed.value != row.answer:
+    if parsed.value != gold(row):
         return f"the reasoning answers {parsed.text}, the row's answer is {row.answer}"
     if not check_format(text, response_format, "full", letters=row.options or ""):
         if (words := len(text.split())) > MAX_WORDS:
