@@ -40,6 +40,8 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench.launch
 	$(BIN)/python -m bench.rewards
+	$(BIN)/python -m bench.teacher
+	$(BIN)/python -m bench.data
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache

@@ -17,6 +17,7 @@ COMMANDS = {
     "eval": "answer the test set with one checkpoint and score it",
     "pipeline": "prep, sft, grpo, the evaluations of base, SFT and SFT+RL, and the report",
     "report": "write report.html from the evaluations that are finished",
+    "generate": "write a release from image pairs of your own, for prep to read",
     "doctor": "show what this machine can run and what to install",
 }
 HELP = f"""\
@@ -31,6 +32,7 @@ A command runs the stages it needs first, keeps what is finished and takes up wh
 
   launch pipeline recipe=imagination_cot scale=tiny          the whole recipe on a laptop
   launch sft recipe=imagination_cot sft.lr=1e-5              one stage, one value changed
+  launch prep recipe=structured_cot data.root=DIR check=true  audit a release
   launch grpo recipe=structured_cot dry_run=true             show everything, start nothing
 
 recipe= says what, scale=paper|tiny how much, run_dir= where one stage writes. More:

@@ -1,10 +1,16 @@
 """`dry_run=true`: the whole of what a command would do, with nothing started and nothing written."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from data_prep.cvsbench import find_files
+from data_prep.cvsbench.layout import SPLITS, parts
+from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
 from launch.local import stage_command, stage_environment
 from launch.pipeline import label, shown, stages_of
@@ -13,13 +19,15 @@ from recipes.run_dir import RunDir
 from recipes.stages import Stage
 
 WRITES = {
+    "generate": "release/, set_aside.jsonl, answers.json, replies/",
+    "audit": "audit.json, findings.jsonl",
     "prep": "images/, rows/{sft,rl,test}.jsonl, rl.parquet, quarantine.jsonl",
     "base": "checkpoint/",
     "sft": "checkpoint/, checkpoints/ (to resume from), metrics.jsonl",
     "grpo": "checkpoint/, probe.json, rollouts.jsonl, metrics.jsonl, verl.log, verl/ (to resume from)",
     "eval": "predictions.jsonl, scores.json",
 }
-ALWAYS = "config.yaml, inputs.json, command.txt, environment.txt, manifest.json"
+ALWAYS = "config.yaml, inputs.json, command.txt, environment.txt"
 
 
 def show(command: str, config: DictConfig) -> int:
@@ -34,6 +42,8 @@ def show(command: str, config: DictConfig) -> int:
         print()
     if command in ("pipeline", "report"):
         print(f"report\n  writes   {shown(stages[0].path.parent)}/report.html\n")
+    for line in (*_teacher(config, stages), *_generation(config, stages)):
+        print(line)
     found = findings(config, stages)
     print("# This machine\n")
     for finding in found:
@@ -42,14 +52,53 @@ def show(command: str, config: DictConfig) -> int:
     return 0
 
 
+def _asks_teacher(stage: Stage) -> bool:
+    return stage.name == "prep" and stage.config["teacher"]["kind"] == "openai"
+
+
+def _teacher(config: DictConfig, stages: Sequence[Stage]) -> Iterator[str]:
+    """Three requests to a teacher, as they would be sent."""
+    prep = next((stage for stage in stages if _asks_teacher(stage) and not stage.finished), None)
+    if prep is None:
+        return
+    from data_prep.teacher.preview import preview
+
+    synthetic = config.data.synthetic is not None
+    root = prep.path / "release" if synthetic else Path(config.data.root)
+    yield f"# Teacher\n\nThree of its requests; a run keeps them in {shown(prep.path)}/teacher/prompts.md.\n"
+    if synthetic and not root.exists():
+        yield "They can be shown once prep has drawn the release.\n"
+        return
+    try:
+        yield from preview(config.data, config.teacher, config.prompt.format, root)
+    except UserError as error:
+        yield f"They cannot be shown: {error}\n"
+
+
+def _generation(config: DictConfig, stages: Sequence[Stage]) -> Iterator[str]:
+    """What generation would ask."""
+    pairs = config.generation.pairs
+    if "generate" not in [stage.name for stage in stages] or pairs is None or not Path(pairs).is_dir():
+        return
+    from data_prep.generation.preview import preview
+
+    yield "# Requests\n"
+    try:
+        yield from preview(config.generation)
+    except UserError as error:
+        yield f"They cannot be shown: {error}"
+    yield ""
+
+
 def _describe(stage: Stage) -> Iterator[str]:
-    state = (
-        "finished" if stage.finished else "to go on" if (stage.path / "config.yaml").exists() else "to run"
-    )
+    begun = stage.name != "audit" and (stage.path / "config.yaml").exists()
+    state = "finished" if stage.finished else "to go on" if begun else "to run"
     yield f"{label(stage)} ({state})"
     yield f"  folder   {shown(stage.path)}"
     yield from (f"  reads    {source}" for source in _reads(stage))
-    yield f"  writes   {WRITES[stage.name]}; {ALWAYS}"
+    teacher = ", teacher/, teacher_report.{md,json}" if _asks_teacher(stage) else ""
+    manifest = "" if stage.name == "audit" else ", manifest.json"
+    yield f"  writes   {WRITES[stage.name]}{teacher}; {ALWAYS}{manifest}"
     environment = [f"{key}={shlex.quote(value)}" for key, value in stage_environment(stage).items()]
     yield f"  command  {' '.join([*environment, shlex.join(stage_command(stage))])}"
     if stage.name == "grpo":
@@ -58,15 +107,22 @@ def _describe(stage: Stage) -> Iterator[str]:
 
 def _reads(stage: Stage) -> Iterator[str]:
     config = stage.config
-    if stage.name == "prep":
+    if stage.name == "generate":
+        yield f"{config['generation']['pairs']} (the image pairs)"
+    if stage.name in ("prep", "audit"):
         made_here = config["data"]["synthetic"] is not None
         yield (
             "a synthetic release that it writes itself"
             if made_here
             else f"{config['data']['root']} (the release)"
         )
+    if stage.name == "audit":
+        yield from _sources(config["data"])
+    if stage.name == "prep":
         if config["teacher"]["kind"] == "file":
             yield f"{config['teacher']['path']} (the teacher's reasoning)"
+        if config["teacher"]["kind"] == "openai":
+            yield f"{config['teacher']['model']} at {config['teacher']['base_url']} (the teacher)"
         if config["prompt"]["file"]:
             yield f"{config['prompt']['file']} (the instruction)"
     for name, source in stage.inputs.items():
@@ -75,6 +131,20 @@ def _reads(stage: Stage) -> Iterator[str]:
         yield f"{config['model']['path']} (the base model)"
     if stage.name == "eval" and config["eval"]["checkpoint"] not in ("base", *stage.inputs):
         yield f"{config['eval']['checkpoint']} (the checkpoint)"
+
+
+def _sources(data: dict[str, Any]) -> Iterator[str]:
+    """The files of rows that an audit finds, or why there is none; the pictures are those that they name."""
+    if data["synthetic"] is not None or not Path(data["root"] or "").is_dir():
+        return
+    root = DataRoot(Path(data["root"]))
+    for split, (subset, task) in product(SPLITS, parts(data["subsets"], data["tasks"])):
+        try:
+            for source in find_files(root, [subset], [task], split):
+                yield f"{source.path} ({(root.path / source.path).stat().st_size:,} bytes)"
+        except UserError as error:
+            yield f"nothing: {error}"
+    yield "every picture that these rows name"
 
 
 def _verl(stage: Stage) -> Iterator[str]:

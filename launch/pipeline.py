@@ -31,6 +31,10 @@ def execute(command: str, config: DictConfig, asked: Sequence[str]) -> int:
     """
     if command in ("pipeline", "report") and config.run_dir is not None:
         raise UserError(f"run_dir= is the directory of one stage, and {command} has several: use runs_dir=.")
+    if config.check and command != "prep":
+        raise UserError(
+            f"check= audits a release, which {command} does not read: use launch prep check=true."
+        )
     if config.dry_run:
         from launch.dry_run import show
 
@@ -39,6 +43,9 @@ def execute(command: str, config: DictConfig, asked: Sequence[str]) -> int:
         return _report(config)
     stages = stages_of(command, config)
     check(config, stages)
+    if config.check:
+        _say(f"audit: writes into {shown(stages[0].path)}")
+        return run_stage(stages[0], asked_command(asked))
     status = _run(stages, asked_command(asked))
     return _report(config) if command == "pipeline" and status == 0 else status
 
@@ -58,7 +65,7 @@ def stages_of(command: str, config: DictConfig) -> list[Stage]:
     if command in ("pipeline", "report"):
         targets = list(evaluations(config).values())
     else:
-        target = plan(config, command)
+        target = plan(config, "audit" if config.check else command)
         own_path = target.path if config.run_dir is None else Path(config.run_dir)
         targets = [dataclasses.replace(target, path=own_path)]
     ordered = {stage.hash: stage for target in targets for stage in target.with_inputs()}

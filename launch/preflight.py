@@ -18,6 +18,8 @@ MODEL_STAGES = {"sft", "grpo", "eval"}
 UNSET = {
     "data.root": "the folder that holds cvusa/ and fov/ of the downloaded CVSBench release",
     "teacher.path": 'a JSON-lines file of {"id", "reasoning"}',
+    "teacher.base_url": "the endpoint's address, up to and with /v1",
+    "teacher.model": "the name under which the endpoint serves the model",
 }
 
 
@@ -31,9 +33,15 @@ def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
     sections = (
         {"logger", "cluster", *(section for name in names for section in SECTIONS[name])} if names else set()
     )
+    if names == {"generate"} and config.teacher.kind != "openai":
+        sections -= {"teacher"}  # `_generation` says what is missing, if it is wanted at all
     found = [*_unset(config, sections), *faults(config, sections), *batch_faults(config, names)]
+    if names & {"prep", "audit"}:
+        found += _release(config)
     if "prep" in names:
-        found += [*_release(config), *_teacher(config)]
+        found += _teacher(config)
+    if "generate" in names:
+        found += [*_generation(config), *(_teacher(config) if config.teacher.kind == "openai" else [])]
     if "prompt" in sections and config.prompt.file is not None and not Path(config.prompt.file).is_file():
         found.append(
             f"prompt.file={config.prompt.file} does not exist: give the path of a text file, or null."
@@ -91,6 +99,8 @@ def _release(config: DictConfig) -> Iterator[str]:
 
 def _teacher(config: DictConfig) -> Iterator[str]:
     teacher = config.teacher
+    if teacher.kind == "openai":
+        yield from _endpoint(teacher)
     if teacher.kind == "oracle" and config.data.synthetic is None:
         yield "teacher=oracle knows only the synthetic release: take teacher=file teacher.path=FILE."
     if (
@@ -99,6 +109,42 @@ def _teacher(config: DictConfig) -> Iterator[str]:
         and not Path(teacher.path or "").is_file()
     ):
         yield f"teacher.path={teacher.path} does not exist: give {UNSET['teacher.path']}."
+
+
+def _endpoint(teacher: DictConfig) -> Iterator[str]:
+    name = teacher.api_key_env
+    if name is not None and not os.environ.get(name):
+        yield (
+            f"the environment variable {name} holds no key for the teacher: set it, name another with "
+            "teacher.api_key_env=, or set that to null for an endpoint that wants none."
+        )
+    if teacher.max_cost is not None and None in (teacher.price_in, teacher.price_out):
+        yield f"teacher.max_cost={teacher.max_cost} wants teacher.price_in= and teacher.price_out=."
+    if teacher.prompt_file is not None and not Path(teacher.prompt_file).is_file():
+        yield f"teacher.prompt_file={teacher.prompt_file} does not exist: give a text file, or null."
+
+
+def _generation(config: DictConfig) -> Iterator[str]:
+    generation = config.generation
+    if generation.pairs is None:
+        yield "generation.pairs is null: give the folder of your image pairs, which holds cvusa/ or fov/."
+    elif not Path(generation.pairs).is_dir():
+        yield f"generation.pairs={generation.pairs} is no folder: give the one that holds cvusa/ or fov/."
+    else:
+        for subset in generation.subsets:
+            if not Path(generation.pairs, subset).is_dir():
+                rest = ",".join(other for other in generation.subsets if other != subset)
+                yield (
+                    f"generation.pairs={generation.pairs} lacks {subset}/: leave it out with "
+                    f"generation.subsets=[{rest}]."
+                )
+    if set(generation.tasks) - {"gs_view"} and config.teacher.kind != "openai":
+        yield (
+            f"launch generate asks a model, and teacher={config.teacher.kind} is none: take teacher=openai, "
+            "gemini or vllm; generation.tasks=[gs_view] asks none."
+        )
+    if generation.prompts is not None and not Path(generation.prompts).is_dir():
+        yield f"generation.prompts={generation.prompts} is no folder: give one, or null."
 
 
 def _model(config: DictConfig) -> Iterator[str]:
@@ -177,9 +223,15 @@ def disk_need(config: DictConfig, stage: Stage) -> float:
     trained parameter; one more than is kept stands on the disk while it is written.
     """
     weights = config.model.parameters
-    if stage.name == "prep":
+    if stage.name == "generate":
+        pairs = Path(config.generation.pairs or "")
+        # Every picture is copied, and drawn upon up to three times.
+        return 4 * sum(p.stat().st_size for p in pairs.rglob("*") if p.is_file()) / GIB
+    if stage.name in ("prep", "audit"):
         if config.data.synthetic is not None:
             return (config.data.synthetic.train_groups + config.data.synthetic.test_groups) * 50e3 / GIB
+        if stage.name == "audit":
+            return 50e6 / GIB
         folders = [Path(config.data.root or "", subset) for subset in config.data.subsets]
         pictures = (p.stat().st_size for folder in folders for p in folder.rglob("*") if p.is_file())
         return sum(pictures) / GIB

@@ -5,6 +5,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from data_prep.cvsbench.layout import TASKS
 from launch.compose import is_unset, nearest
 from launch.local import used_gpus
 from recipes.monitor_readings import MONITORS
@@ -12,8 +13,10 @@ from recipes.monitor_readings import MONITORS
 CHOICES: dict[str, tuple[str, ...]] = {
     "logger": ("none", "wandb"),
     "data.subsets": ("cvusa", "fov"),
-    "data.tasks": ("g2s", "s2g"),
-    "teacher.kind": ("file", "oracle"),
+    "data.tasks": (*TASKS, *(f"{task}/{part}" for task, own in TASKS.items() for part in own.parts if part)),
+    "generation.subsets": ("cvusa", "fov"),
+    "generation.tasks": ("g2s", "s2g", "gs_grounding", "gs_view"),
+    "teacher.kind": ("file", "oracle", "openai"),
     "prompt.format": ("imagination_cot", "structured_cot"),
     "model.device": ("cpu", "cuda"),
     "model.dtype": ("float32", "bfloat16", "float16"),
@@ -22,7 +25,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "sft.shard": ("none", "zero2", "zero3", "fsdp"),
     "grpo.monitors.stop_on": tuple(MONITORS),
     "grpo.kl_type": ("low_var_kl", "kl", "abs", "mse", "full"),
-}
+}  # fmt: skip
 AT_LEAST: dict[str, float] = {
     **dict.fromkeys(
         (
@@ -32,15 +35,26 @@ AT_LEAST: dict[str, float] = {
             "eval.max_new_tokens", "eval.max_rows",
             "model.max_image_tokens", "model.max_prompt_tokens", "model.max_response_tokens",
             "model.sft_micro_batch_size", "model.grpo_micro_batch_size", "model.eval_batch_size",
+            "teacher.concurrency", "teacher.tries", "teacher.max_requests",
         ),
         1,
     ),
     **dict.fromkeys(("sft.lr", "sft.warmup_steps", "sft.weight_decay", "grpo.lr", "grpo.kl_coef"), 0),
     **dict.fromkeys(("grpo.warmup_steps", "grpo.probe.rows", "sft.lora.rank", "grpo.lora.rank"), 0),
-    "eval.temperature": 0,
+    **dict.fromkeys(("generation.blind.times", "generation.arrows.axis_margin"), 0),
+    **dict.fromkeys(("eval.temperature", "teacher.retries", "teacher.max_cost"), 0),
+    "generation.balance": 1,
 }  # fmt: skip
-ABOVE_ZERO = ("grpo.temperature", "sft.max_grad_norm", "grpo.max_grad_norm", "grpo.rollout_memory")
-SHARES = ("grpo.probe.max_flat_share", "grpo.rollout_memory", "sft.lora.dropout")
+ABOVE_ZERO = (
+    "grpo.temperature", "sft.max_grad_norm", "grpo.max_grad_norm", "grpo.rollout_memory",
+    "teacher.timeout", "teacher.max_overlap",
+    "generation.blind.share", "generation.arrows.length", "generation.arrows.flat_share",
+)  # fmt: skip
+SHARES = (
+    "grpo.probe.max_flat_share", "grpo.rollout_memory", "sft.lora.dropout", "teacher.max_overlap",
+    "generation.test_share", "generation.blind.share", "generation.arrows.length",
+    "generation.arrows.separation", "generation.arrows.flat_share",
+)  # fmt: skip
 SECRET_WORDS = ("token=", "secret", "password", "api_key", "apikey")
 
 

@@ -8,7 +8,9 @@ from data_prep.errors import UserError, full_disk
 from recipes.run_dir import RunDir
 
 MODULES = {
+    "generate": "recipes.generate",
     "prep": "recipes.prep",
+    "audit": "recipes.audit",
     "base": "recipes.base_model",
     "sft": "recipes.sft",
     "grpo": "recipes.grpo",
@@ -22,7 +24,7 @@ def main() -> int:
         return 2
     stage, folder = sys.argv[1:]
     try:
-        importlib.import_module(MODULES[stage]).run(RunDir(Path(folder).absolute()))
+        status = importlib.import_module(MODULES[stage]).run(RunDir(Path(folder).absolute()))
     except UserError as error:
         message = str(error)
     except Exception as error:
@@ -30,7 +32,7 @@ def main() -> int:
         if message is None:
             raise
     else:
-        return 0
+        return status or 0
     print(f"{stage}: {message}", file=sys.stderr)
     return 2
 

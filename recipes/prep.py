@@ -5,15 +5,16 @@
     halves.json       the half, sft or rl, of every training scene
     rows/{sft,rl,test}.jsonl
     rl.parquet        the RL half in verl's form
+    teacher/, teacher_report.{md,json}   with teacher=openai: replies, reasoning, what was rejected
     quarantine.jsonl  every question set aside, with file, line and reason
     manifest.json     counts, hashes, and the proof that no scene is on two sides
 
-The release is read twice, once to choose and once to write, so no row is kept in memory. The pictures are the
-long part; what an interrupted run has cleaned is not cleaned again.
+The release is read twice, once to choose and once to write, so no row is kept in memory (a model that teaches
+takes a third reading, and keeps the SFT half). The pictures and the teacher are the long part; what an
+interrupted run has cleaned or paid for is not cleaned or paid for again.
 """
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -31,13 +32,14 @@ from data_prep.images import Picture, PictureError, clean_all
 from data_prep.prompts import load_prompt
 from data_prep.quarantine import Quarantined
 from data_prep.rows import ImageRef, Row
-from data_prep.scoring import deal_letters, gold_fault
+from data_prep.scoring import box_fault, deal_letters, gold_fault
 from data_prep.selection import Selection, select
 from data_prep.sets import placeholder_fault, write_rl_parquet
 from data_prep.splits import Half, assign_halves, read_halves
 from data_prep.tally import Tally
-from data_prep.teachers import fault, read_reasoning, reasoning_path
+from data_prep.teacher.files import Taught, fault, read_taught
 from recipes.progress import StepProgress
+from recipes.release import release_folder
 from recipes.run_dir import RunDir
 
 SETS = ("sft", "rl", "test")
@@ -59,10 +61,9 @@ def run(run: RunDir) -> None:
     config = run.config
     for left in [*run.path.glob(".*.part"), *run.path.glob("rows/.*.part")]:
         left.unlink()  # half a file of an attempt that was killed
-    root = DataRoot(_release(run.path, config.data))
+    root = DataRoot(release_folder(run.path, config.data))
     prompt = load_prompt(config.prompt)
-    teacher = reasoning_path(config.teacher.kind, config.teacher.path, root.path, prompt.format)
-    reasoning = read_reasoning(teacher)
+    taught = None if config.teacher.kind == "openai" else read_taught(config.teacher, root, prompt.format)
     read = partial(read_release, root, config.data.subsets, config.data.tasks)
     selection = select(
         test=read("test"),
@@ -76,13 +77,17 @@ def run(run: RunDir) -> None:
     halves = assign_halves(selection.train_groups, config.seed, kept)
     write_json(run.path / "halves.json", dict(sorted(halves.items())))
     pictures = _clean_pictures(run.path, root, selection.pictures)
+    if taught is None:
+        taught = _teach(run.path, config, root, _chosen(read, selection, halves), pictures)
+
+    shuffle = config.data.shuffle_options
 
     def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
         if isinstance(item, Row):
             item = _shown(item, pictures)
         if isinstance(item, Row) and half == "sft":
-            item = _taught(item, reasoning.get(item.id), prompt.format)
-        if isinstance(item, Row) and config.data.shuffle_options:
+            item = _with_reasoning(item, taught, prompt.format)
+        if isinstance(item, Row) and shuffle:
             item = deal_letters(item, config.seed)
         return item
 
@@ -91,29 +96,7 @@ def run(run: RunDir) -> None:
     rows = (Row.from_json(record) for record in read_jsonl(run.path / "rows/rl.jsonl"))
     images = (run.path / "images").resolve()
     write_rl_parquet(run.path / "rl.parquet", rows, tally.option_letters["rl"], images, prompt)
-    run.finish(_manifest(run.path, config, root, teacher, prompt.hash, len(pictures), tally))
-
-
-def _release(run: Path, data: DictConfig) -> Path:
-    """The folder of the release; a synthetic one is made first, whole or not at all."""
-    if data.synthetic is None:
-        return Path(data.root)
-    from data_prep.synthetic import write_release
-
-    release, unfinished = run / "release", run / "release.part"
-    if not release.exists():
-        shutil.rmtree(unfinished, ignore_errors=True)
-        print(
-            f"prep: drawing a synthetic release of {data.synthetic.train_groups} training scenes", flush=True
-        )
-        write_release(
-            unfinished,
-            seed=data.synthetic.seed,
-            train_groups=data.synthetic.train_groups,
-            test_groups=data.synthetic.test_groups,
-        )
-        unfinished.replace(release)
-    return release
+    run.finish(_manifest(run.path, config, root, taught, prompt.hash, len(pictures), tally))
 
 
 def _categories(data: DictConfig) -> set[str] | None:
@@ -152,13 +135,41 @@ def _shown(row: Row, pictures: dict[str, Picture | PictureError]) -> Row | Quara
         if isinstance(picture, PictureError):
             return _aside(row, f"{image.path}: {picture}", "picture")
         clean.append(ImageRef(picture.path, image.role, picture.sha256, picture.width, picture.height))
-    return replace(row, images=tuple(clean))
+    shown = replace(row, images=tuple(clean))
+    off = box_fault(shown)
+    return _aside(row, off, "row") if off else shown
 
 
-def _taught(row: Row, text: str | None, response_format: str) -> Row | Quarantined:
-    taught = replace(row, reasoning=text)
-    wrong = fault(row, text, response_format) or placeholder_fault(taught)
-    return _aside(row, wrong, "reasoning") if wrong else taught
+def _teach(
+    run: Path,
+    config: DictConfig,
+    root: DataRoot,
+    chosen: Iterator[tuple[str, Row | Quarantined]],
+    pictures: dict[str, Picture | PictureError],
+) -> Taught:
+    """The SFT rows' reasoning from a model. Nothing is paid for where `_check` will refuse the pictures."""
+    rows, broken = [], False
+    for name, item in chosen:
+        shown = _shown(item, pictures) if isinstance(item, Row) else item
+        if isinstance(shown, Quarantined):
+            broken |= shown.kind == "picture"
+        elif name == "sft":
+            rows.append(shown)
+    if not rows or (broken and not config.data.allow_unreadable):
+        return Taught({}, {}, {})
+    from recipes.prep_teacher import teach
+
+    return teach(run, config, root, rows)
+
+
+def _with_reasoning(row: Row, taught: Taught, response_format: str) -> Row | Quarantined:
+    with_text = replace(row, reasoning=taught.reasoning.get(row.id))
+    wrong = (
+        taught.reasons.get(row.id)
+        or fault(row, with_text.reasoning, response_format)
+        or placeholder_fault(with_text)
+    )
+    return _aside(row, wrong, "reasoning") if wrong else with_text
 
 
 def _aside(row: Row, reason: str, kind: Any) -> Quarantined:
@@ -215,7 +226,7 @@ def _manifest(
     run: Path,
     config: DictConfig,
     root: DataRoot,
-    teacher: Path,
+    taught: Taught,
     prompt_hash: str,
     pictures: int,
     tally: Tally,
@@ -231,7 +242,7 @@ def _manifest(
         "benchmark": config.data.benchmark,
         "root": str(root.path),
         "sources": sources,
-        "teacher": {"kind": config.teacher.kind, "path": str(teacher), "sha256": sha256_file(teacher)},
+        "teacher": {"kind": config.teacher.kind, **taught.summary},
         "prompt": {"format": config.prompt.format, "hash": prompt_hash},
         "split": {"by": "image group", "seed": config.seed, "kept": config.data.halves},
         **tally.summary(),

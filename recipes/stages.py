@@ -19,7 +19,9 @@ CHECKPOINT_STAGES = ("base", "sft", "grpo")
 
 # Top-level keys of the configuration that change what a stage makes.
 SECTIONS: dict[str, tuple[str, ...]] = {
+    "generate": ("seed", "teacher", "generation"),
     "prep": ("seed", "data", "teacher", "prompt"),
+    "audit": ("data",),
     "base": ("seed", "model"),
     "sft": ("seed", "model", "sft"),
     "grpo": ("seed", "model", "reward", "grpo"),

@@ -17,6 +17,8 @@ from data_prep.errors import UserError
 from data_prep.rows import Row
 from recipes import prep
 from recipes.run_dir import RunDir
+from recipes.scores import predict
+from rewards import compute_score
 
 SETS = ("sft", "rl", "test")
 
@@ -294,3 +296,61 @@ def test_killed_at_any_moment_and_started_again_it_ends_the_same(tmp_path):
     assert undisturbed.path == run.path
     prep.run(undisturbed)
     assert interrupted == snapshot(undisturbed.path)
+
+
+PAIRS = (
+    "scale=tiny", "data.synthetic.train_groups=16", "data.synthetic.test_groups=4", "data.categories=null",
+    "data.tasks=[gs_grounding,gs_view]",
+)  # fmt: skip
+
+
+def test_grounding_and_viewpoint_questions_go_through(tmp_path):
+    run = open_prep(tmp_path, *PAIRS)
+    prep.run(run)
+    found, manifest = rows(run), run.manifest
+    assert manifest["sets"]["test"]["categories"] == {
+        "cvusa": {"gs_grounding": {"level3": 4, "level4": 4}},
+        "fov": {"gs_grounding": {"level3": 4, "level4": 4}, "gs_view": {"view_arrow": 2, "view_image": 2}},
+    }
+    assert aside(run) == []
+    assert {(s["task"], s["part"], s["assumed"]) for s in manifest["sources"] if s["split"] == "train"} == {
+        (task, part, "a train file is named like its test file")
+        for task, part in (("gs_grounding", "g2s"), ("gs_grounding", "s2g"),
+                           ("gs_view", "arrow_select"), ("gs_view", "arrow_street"))
+    }  # fmt: skip
+    assert {s["assumed"] for s in manifest["sources"] if s["split"] == "test"} == {""}
+    assert all(row.reasoning is not None for row in found["sft"])
+    written = parquet.read_table(run.path / "rl.parquet").to_pylist()
+    assert {record["extra_info"]["answer_type"] for record in written} == {"box", "choice"}
+    for record, row in zip(written, found["rl"], strict=True):
+        info, gold = record["extra_info"], record["reward_model"]["ground_truth"]
+        box = row.answer_type == "box"
+        assert info["coordinates"] == ("pixel" if box else None)
+        assert info["image_size"] == ([row.images[-1].width, row.images[-1].height] if box else None)
+        assert len(record["images"]) == (2 if box else 1)
+        right = compute_score(record["data_source"], f"<answer>{gold}</answer>", gold, info)
+        assert (right["accuracy"], right["out_of_range"]) == (1.0, 0)
+        assert predict(row, f"<answer>{gold}</answer>", 9, False, "answer_only", {})["correct"]
+
+
+def test_training_rows_without_reasoning_are_set_aside_and_the_rest_goes_on(release, tmp_path):
+    """Teachers write for g2s and s2g (CVSBench, section 4.3); grounding is then for GRPO and the test."""
+    for split, first, count in (("train", 1, 16), ("test", 5001, 4)):
+        box = {"level": 4, "question": "Where?", "answer": [1, 1, 5, 5]}
+        for direction in ("g2s", "s2g"):
+            ids = (f"{number:07d}_1" for number in range(first, first + count))
+            records = [{"img_id": image_id, "questions": [box]} for image_id in ids]
+            put_vqa(release, "cvusa", f"gs_grounding/{direction}", *records, split=split)
+    off = {"img_id": "0005001_2", "questions": [{"level": 4, "question": "?", "answer": [400, 1, 405, 9]}]}
+    with open(release / "cvusa/gs_grounding/Ground2Sat_5level_test.jsonl", "a") as lines:
+        lines.write(json.dumps(off) + "\n")
+    run = open_release(tmp_path / "runs", release, "data.tasks=[g2s,s2g,gs_grounding]")
+    prep.run(run)
+    found = rows(run)
+    assert {row.task for row in found["sft"]} == {"g2s", "s2g"}
+    assert {row.task for row in found["rl"]} == {row.task for row in found["test"]} == {
+        "g2s", "s2g", "gs_grounding",
+    }  # fmt: skip
+    untaught = 2 * len({row.group for row in found["sft"]})
+    assert run.manifest["quarantined"] == {"rows": untaught + 1, "reasoning": untaught, "row": 1}
+    assert any("off its picture of 10 x 10" in record["reason"] for record in aside(run))
