@@ -7,7 +7,6 @@ Refusals, empty and cut-off answers come back as faults. What is paid for is nev
 
 import asyncio
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +212,7 @@ class Client:
             return
 
 
-def _api_key(name: str | None, environment: Mapping[str, str] = os.environ) -> str:
+def _api_key(name: str | None) -> str:
     """The key in the environment variable `name`; a stand-in where the endpoint wants none.
 
     Raises:
@@ -221,7 +220,7 @@ def _api_key(name: str | None, environment: Mapping[str, str] = os.environ) -> s
     """
     if name is None:
         return "none"
-    key = environment.get(name, "").strip()
+    key = os.environ.get(name, "").strip()
     if not key:
         raise UserError(
             f"The environment variable {name} holds no key for the teacher. Set it, name another with "
