@@ -83,4 +83,6 @@ def test_only_a_full_disk_is_taken_for_one(error, told):
 def test_a_stage_that_is_not_there_is_told(words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["recipes", *words])
     assert stage_main.main() == 2
-    assert capsys.readouterr().err == "usage: python -m recipes {prep,base,sft,grpo,eval} RUN_DIR\n"
+    assert capsys.readouterr().err == (
+        "usage: python -m recipes {generate,prep,audit,base,sft,grpo,eval} RUN_DIR\n"
+    )
