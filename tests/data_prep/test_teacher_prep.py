@@ -101,7 +101,8 @@ def test_a_limit_that_is_raised_goes_on_in_the_same_directory(release, tmp_path)
         raised = open_prep(tmp_path, *words(release, stub.base_url, "teacher.max_requests=500"))
         assert raised.path == limited.path
         prep.run(raised)
-        assert len(stub.log) == len(lines(raised, "rows/sft.jsonl"))
+        # A request that a busy machine answers too late is sent again, and is the same request.
+        assert len({key for key, _ in stub.log}) == len(lines(raised, "rows/sft.jsonl"))
 
 
 def test_rows_that_were_never_answered_are_asked_for_again_or_set_aside(release, tmp_path, monkeypatch):
