@@ -93,16 +93,16 @@ def test_nothing_is_paid_for_while_pictures_are_broken(release, tmp_path):
 
 
 def test_a_limit_that_is_raised_goes_on_in_the_same_directory(release, tmp_path):
+    patient = "teacher.timeout=60"  # a busy machine may take more than the others' second, and ask again
     with Stub(flawed=False, trouble=0.0) as stub:
-        limited = open_prep(tmp_path, *words(release, stub.base_url, "teacher.max_requests=5"))
+        limited = open_prep(tmp_path, *words(release, stub.base_url, patient, "teacher.max_requests=5"))
         with pytest.raises(Stopped, match="max_requests=5"):
             prep.run(limited)
         assert len(stub.log) == 5
-        raised = open_prep(tmp_path, *words(release, stub.base_url, "teacher.max_requests=500"))
+        raised = open_prep(tmp_path, *words(release, stub.base_url, patient, "teacher.max_requests=500"))
         assert raised.path == limited.path
         prep.run(raised)
-        # A request that a busy machine answers too late is sent again, and is the same request.
-        assert len({key for key, _ in stub.log}) == len(lines(raised, "rows/sft.jsonl"))
+        assert len(stub.log) == len(lines(raised, "rows/sft.jsonl"))
 
 
 def test_rows_that_were_never_answered_are_asked_for_again_or_set_aside(release, tmp_path, monkeypatch):
