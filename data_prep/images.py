@@ -24,12 +24,12 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from data_prep.atomic import JsonlLog, read_jsonl
 from data_prep.errors import UserError
+from data_prep.tokens import MAX_ASPECT
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 MAX_FILE_BYTES = 256 * 2**20
 MAX_PIXELS = 64_000_000
 MIN_SIDE = 2
-MAX_ASPECT = 200  # Qwen's image processors refuse more
 PNG_LEVEL = 4
 
 _QUARTER_TURNS = (5, 6, 7, 8)  # orientation tags that swap width and height

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 MERGE = 2
 PATCH_SIZE = {"qwen2_5_vl": 14, "qwen3_vl": 16}  # pixels a side, by model family
-MAX_ASPECT = 200
+MAX_ASPECT = 200  # Qwen's image processors refuse more
 
 
 def token_side(family: str) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
+from data_prep.tokens import PATCH_SIZE
 from recipes import reward_settings
 from recipes.verl_schema import check_user_overrides
 
@@ -160,7 +161,7 @@ def _data(config: DictConfig, prep: Path, rows: int) -> dict[str, Any]:
         "data.max_prompt_length": config.model.max_prompt_tokens,
         "data.max_response_length": config.model.max_response_tokens,
         "data.image_key": "images",
-        "data.image_patch_size": {"qwen3_vl": 16, "qwen2_5_vl": 14}[config.model.family],
+        "data.image_patch_size": PATCH_SIZE[config.model.family],
         "data.filter_overlong_prompts": False,
         "data.truncation": "error",
         "data.seed": config.seed,
