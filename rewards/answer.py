@@ -5,8 +5,8 @@ Strict reading (the reward): the one ``<answer>`` block after the last ``</think
 """
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from collections import deque
+from typing import Any, NamedTuple
 
 MAX_SPAN = 1000
 """Longest answer that is read, in characters after white space is collapsed."""
@@ -37,12 +37,12 @@ PLACEHOLDERS = (
 
 # ASCII matters: without it "ſ" folds to "s", and a look-alike tag would count.
 _TAG = re.compile(r"<(?:(/?)answer|/think)>", re.IGNORECASE | re.ASCII)
+_PLACEHOLDER = re.compile("|".join(map(re.escape, PLACEHOLDERS)))
 _CUE = re.compile(r"\b(?:answer|option|choice)(?: is| would be|[\s*_]*[:=])[\s*_]*:?", re.IGNORECASE)
 _CUE_END = re.compile(r"[\n\r]|(?<!approx)[.!?](?=\s|$)|,? (?:because|since|due to|given that)\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """A reading of one answer: `value` is None when there is none, and `reason` then says why.
 
     `text` is the value in canonical spelling ("" when unparsed). `out_of_range` counts the coordinates of a
@@ -55,8 +55,7 @@ class Parsed:
     out_of_range: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """The answer as written, or None and the reason; `before` and `after` are what surrounds the block.
 
     `before` begins after the thinking, which is `text[:thinking]`.
@@ -83,17 +82,25 @@ def strip_end_of_turn(text: str) -> str:
 
 def find_span(text: str) -> Span:
     """The strict span: exactly one ``<answer>`` block, tags in any case, after the last ``</think>``."""
-    if any(token in text for token in PLACEHOLDERS):
+    if _PLACEHOLDER.search(text):
         return Span(None, "placeholder_token")
-    start, answers = _tags(text)
-    opening = [tag for tag in answers if not tag[1]]
-    if not opening:
-        return Span(None, "malformed_tag" if answers else "no_answer")
-    if len(opening) > 1:
+    start = opened = 0
+    tags: list[re.Match[str]] = []
+    for tag in _TAG.finditer(text):
+        if tag[1] is None:  # what stood before it was thinking
+            start, opened, tags = tag.end(), 0, []
+            continue
+        opened += not tag[1]
+        # The third tag is one too many already; a text of nothing but tags is not held in memory.
+        if len(tags) < 3:
+            tags.append(tag)
+    if opened > 1:
         return Span(None, "several_answers")
-    if len(answers) != 2 or answers[0][1]:
+    if not opened:
+        return Span(None, "malformed_tag" if tags else "no_answer")
+    if len(tags) != 2 or tags[0][1]:
         return Span(None, "malformed_tag")
-    first, last = answers
+    first, last = tags
     return Span(
         text[first.end() : last.start()],
         before=text[start : first.start()],
@@ -108,26 +115,21 @@ def flexible_span(text: str) -> str:
     A last block that was never closed runs to the end.
     """
     text = strip_end_of_turn(text)
-    start, answers = _tags(text)
-    for position in range(len(answers) - 1, -1, -1):
-        if not answers[position][1]:
-            end = answers[position + 1].start() if position + 1 < len(answers) else len(text)
-            return text[answers[position].end() : end]
+    start = 0
+    opening = closing = None
+    for tag in _TAG.finditer(text):
+        if tag[1] is None:
+            start, opening, closing = tag.end(), None, None
+        elif not tag[1]:
+            opening, closing = tag, None
+        elif closing is None:
+            closing = tag
+    if opening is not None:
+        return text[opening.end() : closing.start() if closing else len(text)]
     rest = _TAG.sub(" ", text[start:]).strip()
-    cues = list(_CUE.finditer(rest))
-    if cues:
-        tail = rest[cues[-1].end() :].lstrip()[:MAX_SPAN]
+    last_cue = deque(_CUE.finditer(rest), maxlen=1)
+    if last_cue:
+        tail = rest[last_cue[0].end() :].lstrip()[:MAX_SPAN]
         end_of_cue = _CUE_END.search(tail)
         return tail[: end_of_cue.start()] if end_of_cue else tail
     return rest
-
-
-def _tags(text: str) -> tuple[int, list[re.Match[str]]]:
-    """Where the thinking ends (0 without any) and the answer tags after it."""
-    start, answers = 0, []
-    for tag in _TAG.finditer(text):
-        if tag[1] is None:
-            start, answers = tag.end(), []
-        else:
-            answers.append(tag)
-    return start, answers

@@ -7,6 +7,7 @@ with another option's text, a negation, a hedge.
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from rewards.answer import Parsed
 from rewards.text import normalise, strip_lead, undress
@@ -22,10 +23,11 @@ _CAPITAL = re.compile(r"\b[A-Z]\b")
 def parse_choice(span: str, options: Mapping[str, str] = DEFAULT_OPTIONS) -> Parsed:
     """Read a letter from a normalised span. `options`: offered letter -> text ("" when unknown)."""
     core = undress(span)
-    letter = _lone_letter(core) or _lone_letter(strip_lead(core))
+    content = strip_lead(core)
+    letter = _lone_letter(core) or _lone_letter(content)
     if letter:
         return Parsed(letter, letter) if letter in options else Parsed(reason="not_offered")
-    readings = _by_text(span, options)
+    readings = _by_text({span, content}, content, options)
     if len(readings) == 1:
         letter = readings.pop()
         return Parsed(letter, letter)
@@ -49,19 +51,24 @@ def _lone_letter(core: str) -> str | None:
     return bare.upper() if len(bare) == 1 and bare.isascii() and bare.isalpha() else None
 
 
-def _by_text(span: str, options: Mapping[str, str]) -> set[str]:
-    """The letters whose option's text the span gives, alone or after its own letter."""
-    texts = {letter: _key(option_text(letter, text)) for letter, text in options.items() if text}
-    core = strip_lead(undress(span))
-    keys = {_key(span), _key(core)}
+def _by_text(spellings: set[str], content: str, options: Mapping[str, str]) -> set[str]:
+    """The letters whose option's text the answer gives: as one of its spellings, or after its own letter."""
+    texts = {letter: _option_key(letter, text) for letter, text in options.items() if text}
+    keys = set(map(_key, spellings))
     readings = {letter for letter, text in texts.items() if text in keys}
-    labelled = _LETTER_AND_TEXT.fullmatch(_plain(core))
+    labelled = _LETTER_AND_TEXT.fullmatch(_plain(content))
     if labelled:
         letter, separator, rest = labelled.groups()
         # A lower-case "a" before a bare space is the article.
         if (letter.isupper() or not separator.isspace()) and texts.get(letter.upper()) == _key(rest):
             readings.add(letter.upper())
     return readings
+
+
+@lru_cache(maxsize=4096)
+def _option_key(letter: str, text: str) -> str:
+    """An option's text to compare with; kept, because a row is answered many times."""
+    return _key(option_text(letter, text))
 
 
 def _key(text: str) -> str:

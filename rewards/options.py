@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 from rewards.combine import FORMAT_WEIGHT
@@ -39,10 +40,16 @@ class RewardOptions:
 
 
 _NAMES = frozenset(field.name for field in fields(RewardOptions))
-_DEFAULT = RewardOptions()
 
 
 def read_options(kwargs: Mapping[str, Any]) -> RewardOptions:
     """The options among verl's keyword arguments; the others (reward router, tokenizer) are verl's own."""
     known = {name: value for name, value in kwargs.items() if name in _NAMES}
-    return RewardOptions(**known) if known else _DEFAULT
+    try:
+        return _built(**known)
+    except TypeError:  # a value that cannot be hashed, and is none of an option's
+        return RewardOptions(**known)
+
+
+# Every call of a run brings the same ones. Typed, because True equals 1 and is no weight.
+_built = lru_cache(maxsize=64, typed=True)(RewardOptions)

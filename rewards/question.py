@@ -13,8 +13,9 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from rewards import box, choice, number, yes_no
 from rewards.answer import MAX_SPAN, Parsed, find_span, flexible_span
@@ -26,8 +27,7 @@ ANSWER_TYPES = ("choice", "yes_no", "number", "box")
 MODES = ("strict", "flexible")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """How the answers of one row are read and scored."""
 
     answer_type: str = "choice"
@@ -79,6 +79,8 @@ class Question:
             return float(gold)
         if self.answer_type == "yes_no" and isinstance(gold, bool):
             return "yes" if gold else "no"
+        if self.answer_type == "choice" and isinstance(gold, str) and gold in self.offered:
+            return gold
         if not isinstance(gold, str):
             raise ValueError(f"gold of type {type(gold).__name__} is no finite {self.answer_type} answer")
         parsed = self.read_span(gold)
@@ -136,8 +138,17 @@ def _options(options: Any) -> Mapping[str, str] | None:
         return None
     if not isinstance(options, Mapping):
         raise ValueError(f"options must map letters to texts, got {type(options).__name__}")
+    try:
+        return _offered(tuple(options.items()))
+    except TypeError as error:
+        raise ValueError("options must map single capital letters to texts") from error
+
+
+@lru_cache(maxsize=4096)
+def _offered(options: tuple[tuple[Any, Any], ...]) -> Mapping[str, str]:
+    """The options that are offered. A row is scored as often as it is answered, so they are kept by value."""
     # Columnar files fill the letters that a row lacks with None.
-    offered = {letter: text for letter, text in options.items() if text is not None}
+    offered = {letter: text for letter, text in options if text is not None}
     for letter, text in offered.items():
         if not (
             isinstance(letter, str) and len(letter) == 1 and "A" <= letter <= "Z" and isinstance(text, str)
@@ -145,7 +156,7 @@ def _options(options: Any) -> Mapping[str, str] | None:
             raise ValueError("options must map single capital letters to texts")
     if not offered:
         raise ValueError("options must offer at least one letter")
-    return offered
+    return MappingProxyType(offered)
 
 
 def _unit(unit: Any) -> str | None:

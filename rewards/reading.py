@@ -4,7 +4,6 @@ The keywords `about` are keys of `extra_info` (`options`, `unit`, `coordinates`,
 `resized_size`, `response_format`); `rewards.question` lists them with their defaults.
 """
 
-from dataclasses import fields
 from typing import Any
 
 from rewards.answer import Parsed
@@ -12,7 +11,7 @@ from rewards.box import render_box
 from rewards.number import plain_number
 from rewards.question import MODES, Question, read_question
 
-_KEYS = frozenset(field.name for field in fields(Question))
+_KEYS = frozenset(Question._fields)
 
 
 def parse_answer(text: str, answer_type: str = "choice", *, mode: str = "strict", **about: Any) -> Parsed:

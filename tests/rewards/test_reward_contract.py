@@ -108,6 +108,13 @@ def test_a_wrong_option_fails_at_construction_and_earns_nothing_in_a_run(kwargs,
     assert (result["score"], result["reason"], set(result)) == (0.0, "bad_options", KEYS)
 
 
+def test_what_is_kept_from_an_earlier_call_does_not_let_its_equal_pass():
+    """True equals 1.0 and 1 equals True, and hash alike."""
+    for name, right, wrong in (("format_weight", 1.0, True), ("gate_format", True, 1)):
+        assert compute_score("x", ANSWER, "B", **{name: right})["reason"] == ""
+        assert compute_score("x", ANSWER, "B", **{name: wrong})["reason"] == "bad_options"
+
+
 def test_arguments_of_verl_are_let_through():
     assert (
         compute_score("x", ANSWER, "B", {"index": 3, "split": "train"}, reward_router_address="a:1")["score"]
@@ -131,6 +138,7 @@ def test_arguments_of_verl_are_let_through():
         ({"options": {"Ä": "x"}}, "B"),
         ({"options": {1: "x"}}, "B"),
         ({"options": {"B": 1}}, "B"),
+        ({"options": {"B": ["x"]}}, "B"),
         ({"response_format": "poem"}, "B"),
         ({"answer_type": "number", "unit": "parsec"}, 1),
         ({"answer_type": "number", "unit": 1}, 1),

@@ -1,6 +1,6 @@
-"""No text makes the reward slow: time grows with length, whatever the text repeats.
+"""No text hangs the reward, whatever it repeats: verl would wait for it with every GPU.
 
-`python -m bench.rewards` measures; here bounds that hold on any machine keep a quadratic pattern out.
+How long a call takes, and that time grows with length alone, is measured by `python -m bench.rewards`.
 """
 
 import time
@@ -9,7 +9,9 @@ import pytest
 
 from rewards import compute_score, parse_answer
 
-CHARACTERS = 25_000
+CHARACTERS = 500_000
+HANGS = 5.0
+"""Seconds of processor time: hundreds of times what a slow machine needs, a small part of quadratic time."""
 ANSWER = "<answer>B</answer>"
 # fmt: off
 REPEATED = [
@@ -47,28 +49,24 @@ ROWS = {
         ("<answer>", "ﷺ", "</answer>"),
     ],
 )
-def test_32_times_the_text_takes_less_than_256_times_as_long(answer_type, before, unit, after):
-    """A quadratic pattern would take 1,024 times as long; what no longer fits the cache takes its share."""
+def test_no_text_hangs_the_reward(answer_type, before, unit, after):
+    """Milliseconds where time grows with length; minutes where a pattern or a loop is quadratic."""
     gold, about = ROWS[answer_type]
-
-    def seconds(characters: int) -> float:
-        text = before + unit * (characters // len(unit)) + after
-        started = time.thread_time()
-        for layout in ("structured_cot", "think_answer"):
-            row = {"answer_type": answer_type, "response_format": layout, **about}
-            compute_score("x", text, gold, row, format_mode="full")
-        parse_answer(text, answer_type, mode="flexible", **about)
-        return time.thread_time() - started
-
-    short = min(seconds(CHARACTERS) for _ in range(3))
-    assert min(seconds(32 * CHARACTERS) for _ in range(2)) < 256 * short
+    text = before + unit * (CHARACTERS // len(unit)) + after
+    started = time.thread_time()
+    for layout in ("structured_cot", "think_answer"):
+        row = {"answer_type": answer_type, "response_format": layout, **about}
+        compute_score("x", text, gold, row, format_mode="full")
+    parse_answer(text, answer_type, mode="flexible", **about)
+    assert time.thread_time() - started < HANGS
 
 
 @pytest.mark.parametrize("answer_type", ROWS)
 @pytest.mark.parametrize("unit", REPEATED)
-def test_the_longest_span_takes_less_than_a_tenth_of_a_second(answer_type, unit):
+def test_no_answer_hangs_the_reward(answer_type, unit):
+    """Milliseconds up to quadratic time in the longest span that is read; longer where a pattern is cubic."""
     gold, about = ROWS[answer_type]
     text = f"<answer>{(unit * 1000)[:999]}B</answer>"
     started = time.thread_time()
     compute_score("x", text, gold, {"answer_type": answer_type, **about})
-    assert time.thread_time() - started < 0.1
+    assert time.thread_time() - started < HANGS
