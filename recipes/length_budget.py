@@ -52,6 +52,26 @@ def lengths(rows: Iterable[Row], prompt: PromptSpec, processor: Any) -> Iterable
         yield row, prompt_tokens(text, sizes, budget, count_text)
 
 
+def too_long(rows: Iterable[Row], prompt: PromptSpec, processor: Any, limit: int) -> dict[str, int]:
+    """Row id to tokens, of the rows whose prompt has more than `limit` tokens."""
+    return {row.id: tokens for row, tokens in lengths(rows, prompt, processor) if tokens > limit}
+
+
+def forewarn(rows: Iterable[Row], prompt: PromptSpec, processor: Any, model: DictConfig) -> None:
+    """Say before SFT which RL rows GRPO will refuse, so that hours of training do not end there."""
+    if os.environ.get("RANK", "0") != "0":
+        return
+    limit = model.max_prompt_tokens
+    faults = too_long(rows, prompt, processor, limit)
+    if faults:
+        named = "; ".join(f"{row_id} ({tokens} tokens)" for row_id, tokens in list(faults.items())[:NAMED])
+        print(
+            f"RL: {len(faults)} rows are longer than model.max_prompt_tokens={limit}, and launch grpo will "
+            f"refuse them: {named}. {WAY_OUT}",
+            flush=True,
+        )
+
+
 def check(
     what: str, rows: Sequence[Row], prompt: PromptSpec, processor: Any, model: DictConfig, folder: Path
 ) -> None:
@@ -61,7 +81,7 @@ def check(
         UserError: some do not; `folder/too_long.jsonl` lists them all with their lengths.
     """
     limit = model.max_prompt_tokens
-    faults = {row.id: tokens for row, tokens in lengths(rows, prompt, processor) if tokens > limit}
+    faults = too_long(rows, prompt, processor, limit)
     target = folder / "too_long.jsonl"
     if faults:
         write_jsonl(target, ({"id": i, "tokens": n, "limit": limit} for i, n in faults.items()))

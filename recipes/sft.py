@@ -60,6 +60,8 @@ def run(run: RunDir) -> None:
     base = checkpoint_path(run, "base")
     processor = load_processor(base, config.model)
     length_budget.check("SFT", rows, prompt, processor, config.model, run.path)
+    rl_rows = map(Row.from_json, read_jsonl(prep.path / "rows" / "rl.jsonl"))
+    length_budget.forewarn(rl_rows, prompt, processor, config.model)
     trainer = train(
         run,
         "SFT",

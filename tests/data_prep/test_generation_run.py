@@ -8,10 +8,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from generator_endpoint import HOPELESS, LEAKY, Generator
 from image_pairs import put_pairs, write
-from prep_runs import compose_config
+from miniature import put_lines, reasoning
+from prep_runs import compose_config, open_prep
 
 from data_prep.atomic import read_jsonl
 from data_prep.cvsbench import read_release
@@ -22,6 +24,7 @@ from data_prep.generation.templates import VARIANTS
 from data_prep.rows import Row
 from data_prep.teacher.limits import Stopped
 from launch.cli import main
+from recipes import prep
 from recipes.generate import run
 from recipes.run_dir import RunDir
 from recipes.stages import plan
@@ -92,6 +95,29 @@ def test_the_reader_takes_the_release_without_setting_anything_aside(undisturbed
         "satellite_arrow"
     }
     assert all(r.meta["hidden_images"] for r in vqa)
+
+
+def test_prep_makes_sets_of_the_release(undisturbed, tmp_path):
+    root = undisturbed[0].path / "release"
+    tasks = [*VQA, "gs_grounding", "gs_view"]
+    train = list(read_release(DataRoot(root), ["cvusa", "fov"], tasks, "train"))
+    taught = [{"id": row.id, "reasoning": reasoning(row.answer)} for row in train if row.task in VQA]
+    put_lines(tmp_path / "reasoning.jsonl", *taught)
+    made = open_prep(
+        tmp_path, f"data.root={root}", f"data.tasks=[{','.join(tasks)}]",
+        f"teacher.path={tmp_path}/reasoning.jsonl",
+    )  # fmt: skip
+    prep.run(made)
+    rows = {
+        name: [Row.from_json(record) for record in read_jsonl(made.path / f"rows/{name}.jsonl")]
+        for name in ("sft", "rl", "test")
+    }
+    aside = list(read_jsonl(made.path / "quarantine.jsonl"))
+    assert {record["reason"] for record in aside} <= {"the teacher gave no reasoning"}
+    assert len(rows["sft"]) + len(rows["rl"]) + len(aside) == len(train)
+    assert {row.task for row in rows["sft"]} <= set(VQA)
+    assert {row.task for row in rows["test"]} == set(tasks)
+    assert pq.read_table(made.path / "rl.parquet").num_rows == len(rows["rl"]) > 0
 
 
 def test_scenes_are_in_one_split_and_letters_are_the_options(undisturbed):

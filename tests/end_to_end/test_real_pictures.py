@@ -31,7 +31,10 @@ pytestmark = [
 LOCATION = "The center region | The left-quarter region | The right-quarter region | The far edge region"
 VEGETATION = "Trees | Shrubs / bushes | Grass / lawn | No obvious vegetation"
 ROOF = "Flat roof | Gabled roof | Arched/curved roof | Mixed/unclear roof form"
+FILES = {"g2s": "Ground2Sat_VQA", "s2g": "Sat2Ground_VQA"}
+TASKS = ("g2s", "s2g", "gs_grounding", "gs_view")
 TEST_PAIR = 4
+NO_REASONING = "the teacher gave no reasoning"
 
 
 def scenes() -> Iterator[tuple[int, int, Image.Image, Image.Image]]:
@@ -59,10 +62,48 @@ def write_cvusa(root: Path, name: str, aerial: Image.Image, panorama: Image.Imag
     save(panorama, root / f"cvusa/data/streetview/{name}.jpg")
     region = question("Which region of the panorama shows the road?", LOCATION, "ABCD"[int(name) % 4])
     roof = question("What roof form does the nearest house have?", ROOF, "B")
+    pictures = {"satellite": (f"cvusa/data/bingmap/input{name}.png", aerial, (150, 160, 230, 220))}
+    pictures["street"] = (f"cvusa/data/streetview/{name}.jpg", panorama, (500, 60, 720, 190))
     return {
+        "gs_grounding": write_grounding(root, "cvusa", name, pictures),
         "g2s": [{"img_id": name, "source_image": f"cvusa/data/streetview/{name}.jpg", "questions": [roof]}],
         "s2g": [{"img_id": name, "sat_path": f"elsewhere/input{name}.png", "questions": [region]}],
     }
+
+
+def write_grounding(root: Path, subset: str, name: str, pictures: dict[str, tuple]) -> list[dict]:
+    """A box pair both ways on levels 3 and 4; `pictures`: side -> (path in the release, picture, box)."""
+    records = []
+    for task, source, target, mark in (
+        ("ground2sat", "street", "satellite", "S2G"),  # the marks of the released files are swapped
+        ("sat2ground", "satellite", "street", "G2S"),
+    ):
+        path, picture, box = pictures[source]
+        marked = root / f"{subset}/gs_grounding/bbox_images/{source}/{name}_1_{mark}_bbox.jpg"
+        save(framed(picture, box), marked)
+        gold = [float(edge) for edge in pictures[target][2]]
+        described = "The house beside the road. Give its box in the second picture."
+        questions = [
+            {"level": 3, "question": "The box is on a thing; give its box.", "answer": gold},
+            {"level": 4, "question": described, "answer": gold, "region_hint": "centre"},
+        ]
+        where = {"source_image": path, "target_image": pictures[target][0], "task": task, "dataset": subset}
+        records.append({"img_id": f"{name}_1", "view": 1, **where, "questions": questions})
+    return records
+
+
+def framed(picture: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
+    """A copy with a red frame on `box`, as the marked pictures of level 3 have."""
+    marked = picture.copy()
+    ImageDraw.Draw(marked).rectangle(box, outline=(255, 0, 0), width=3)
+    return marked
+
+
+def side_by_side(*pictures: Image.Image) -> Image.Image:
+    joined = Image.new("RGB", (sum(p.width for p in pictures), max(p.height for p in pictures)))
+    for index, picture in enumerate(pictures):
+        joined.paste(picture, (sum(p.width for p in pictures[:index]), 0))
+    return joined
 
 
 def write_fov(root: Path, name: str, aerial: Image.Image, panorama: Image.Image) -> dict[str, list[dict]]:
@@ -79,7 +120,19 @@ def write_fov(root: Path, name: str, aerial: Image.Image, panorama: Image.Image)
         "Is the porch identifiable?", "Visible in Satellite | Not visible in Satellite", "AB"[int(name) % 2]
     )
     vegetation = question("What grows in the right-forward sector?", VEGETATION, "A")
+    views = {}
+    for part, shown in (("arrow_select", (panorama, arrow)), ("arrow_street", (arrow, panorama))):
+        end = {"arrow_select": "L1", "arrow_street": "arrow_sv"}[part]
+        save(side_by_side(*shown), root / f"fov/gs_view/{part}/{name}_view1_{end}.jpg")
+        asked = question("Which letter is it?", "Arrow A | Arrow B | Arrow C | Arrow D", "BD"[int(name) % 2])
+        views[part] = {"sample_id": name, "view_id": 1, "q_index": 0, "type": "ge_view", **asked}
+    save(aerial, root / f"fov/data/satellite/{name}.jpg")
+    photo = panorama.crop((0, 0, 308, 224))
+    pictures = {"satellite": (f"fov/test_satellite/{name}.jpg", aerial, (150, 160, 230, 220))}
+    pictures["street"] = (f"fov/test_street/{name}/1.jpg", photo, (100, 60, 220, 190))
     return {
+        "gs_grounding": write_grounding(root, "fov", name, pictures),
+        "gs_view": [views],
         "g2s": [
             {"sample_id": name, "view_id": 0, "q_index": 0, **symmetric},
             {
@@ -98,7 +151,6 @@ def write_release(root: Path) -> Path:
     """A release in the exact layout with reasoning for its training rows; returns the reasoning's file."""
     lines: dict[str, list[dict]] = {}
     taught = []
-    files = {"g2s": "Ground2Sat_VQA", "s2g": "Sat2Ground_VQA"}
     for pair, quarter, aerial, panorama in scenes():
         split = "test" if pair == TEST_PAIR else "train"
         number = pair * 4 + quarter + 1
@@ -106,8 +158,15 @@ def write_release(root: Path) -> Path:
             ("cvusa", f"{number:07d}", write_cvusa),
             ("fov", f"{number:04d}", write_fov),
         ):
-            for task, records in write(root, name, aerial, panorama).items():
-                lines.setdefault(f"{subset}/{task}/{files[task]}_{split}.jsonl", []).extend(records)
+            made = write(root, name, aerial, panorama)
+            for record in made.pop("gs_grounding", []):
+                direction = {"ground2sat": "Ground2Sat", "sat2ground": "Sat2Ground"}[record["task"]]
+                lines.setdefault(f"{subset}/gs_grounding/{direction}_5level_{split}.jsonl", []).append(record)
+            for views in made.pop("gs_view", []):
+                for part, record in views.items():
+                    lines.setdefault(f"{subset}/gs_view/{part}_{split}.jsonl", []).append(record)
+            for task, records in made.items():
+                lines.setdefault(f"{subset}/{task}/{FILES[task]}_{split}.jsonl", []).extend(records)
                 for record in records if split == "train" else ():
                     asked = record.get("questions", [record])
                     row_id = f"cvsbench/{subset}/{task}/{name}.{record.get('view_id', 'NA')}"
@@ -128,7 +187,8 @@ def write_release(root: Path) -> Path:
 
 def compose_config(runs: Path, root: Path, reasoning: Path) -> DictConfig:
     overrides = [
-        "recipe=imagination_cot", "scale=tiny", "data=cvsbench", f"data.root={root}", "teacher=file",
+        "recipe=imagination_cot", "scale=tiny", "data=cvsbench", f"data.root={root}",
+        f"data.tasks=[{','.join(TASKS)}]", "teacher=file",
         f"teacher.path={reasoning}", f"runs_dir={runs}", "model.max_image_tokens=16",
         "model.max_prompt_tokens=512", "model.max_response_tokens=12", "sft.max_steps=1", "sft.batch_size=8",
         "grpo.max_steps=2", "grpo.batch_size=4", "grpo.mini_batch_size=4", "grpo.group_size=2",
@@ -156,19 +216,33 @@ def test_real_pictures_from_release_to_evaluation(tmp_path):
         name: [Row.from_json(record) for record in read_jsonl(prep.path / f"rows/{name}.jsonl")]
         for name in ("sft", "rl", "test")
     }
-    assert prep.manifest["quarantined"] == {"rows": 0}
-    assert (len(rows["sft"]) + len(rows["rl"]), len(rows["test"])) == (16 * 5, 4 * 5)
+    # The teacher wrote reasoning for choice questions alone; grounding and viewpoints go to RL and test.
+    untaught = prep.manifest["quarantined"]["rows"]
+    assert {record["reason"] for record in read_jsonl(prep.path / "quarantine.jsonl")} == {NO_REASONING}
+    assert {row.task for row in rows["sft"]} == {"g2s", "s2g"}
+    assert {row.task for row in rows["rl"]} == {row.task for row in rows["test"]} == set(TASKS)
+    assert (len(rows["sft"]) + len(rows["rl"]) + untaught, len(rows["test"])) == (16 * 15, 4 * 15)
     shapes = {
-        (row.category, image.role, image.width, image.height, len(row.images))
+        (row.category, tuple((image.role, image.width, image.height) for image in row.images))
         for row in rows["test"]
-        for image in row.images
     }
+    panorama, aerial, photo = ("panorama", 1232, 224), ("satellite", 370, 370), ("street", 308, 224)
     assert shapes == {
-        ("roof_form", "panorama", 1232, 224, 1),
-        ("location", "satellite", 370, 370, 1),
-        ("symmetry", "street", 308, 224, 4),
-        ("facade", "street", 308, 224, 1),
-        ("vegetation_sector", "satellite", 370, 370, 1),
+        ("roof_form", (panorama,)),
+        ("location", (aerial,)),
+        ("symmetry", (photo,) * 4),
+        ("facade", (photo,)),
+        ("vegetation_sector", (aerial,)),
+        ("level3", (("marked", 1232, 224), aerial)),
+        ("level3", (("marked", 370, 370), panorama)),
+        ("level4", (panorama, aerial)),
+        ("level4", (aerial, panorama)),
+        ("level3", (("marked", 308, 224), aerial)),
+        ("level3", (("marked", 370, 370), photo)),
+        ("level4", (photo, aerial)),
+        ("level4", (aerial, photo)),
+        ("view_arrow", (("composite", 1602, 370),)),
+        ("view_image", (("composite", 1602, 370),)),
     }
 
     assert [record["step"] for record in runs["grpo"].metrics()] == [1, 2]

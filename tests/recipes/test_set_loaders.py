@@ -175,6 +175,19 @@ def test_the_sft_stage_refuses_before_it_trains(tiny):
     assert (run.path / "too_long.jsonl").exists()
 
 
+def test_sft_names_the_rl_rows_that_grpo_will_refuse(prep, processor, prompt, tiny, capsys):
+    rows = rows_of(prep, "rl")
+    known = {row.id: tokens for row, tokens in length_budget.lengths(rows, prompt, processor)}
+    longest = max(known.values())
+    length_budget.forewarn(rows, prompt, processor, tiny(f"model.max_prompt_tokens={longest}").model)
+    assert capsys.readouterr().out == ""
+    length_budget.forewarn(rows, prompt, processor, tiny(f"model.max_prompt_tokens={longest - 1}").model)
+    told = capsys.readouterr().out
+    first = next(row_id for row_id, tokens in known.items() if tokens == longest)
+    assert f"RL: {list(known.values()).count(longest)} rows are longer" in told
+    assert f"{first} ({longest} tokens)" in told
+
+
 def test_pictures_over_the_image_budget_are_told(prep, prompt, tiny, tmp_path, capsys):
     from recipes.backbone import load_processor
 
