@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints/cpu.txt
 EXTRAS ?= dev
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 READY := $(VENV)/.ready
 
 .PHONY: setup demo test test-fast lint bench clean
@@ -27,10 +29,10 @@ demo: $(READY)
 	$(BIN)/launch pipeline recipe=imagination_cot scale=tiny
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-fast: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 lint: $(READY)
 	$(BIN)/ruff check .
