@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 from data_prep.atomic import digest
 from data_prep.errors import UserError
 from data_prep.rows import ImageRef, Row
+from data_prep.single_view import check_single_view
 from rewards import RESPONSE_FORMATS
 
 EVIDENCE = (
@@ -135,7 +136,12 @@ def shows_both_views(row: Row) -> bool:
 
 
 def prompt_text(row: Row, prompt: PromptSpec) -> str:
-    """The text of the user message, without the pictures."""
+    """The text of the user message, without the pictures.
+
+    Raises:
+        UserError: the row shows a view that its task hides.
+    """
+    check_single_view(row)
     views = describe_images(row.images)
     if shows_both_views(row):
         views += f" {BOTH_VIEWS}"

@@ -1,4 +1,4 @@
-"""What the reward finds in a row: a gold that it can score, and letters dealt anew where asked for."""
+"""What the reward finds in a row: a gold that it can score, and letters dealt anew or moved on where asked for."""
 
 import re
 from dataclasses import replace
@@ -6,7 +6,9 @@ from typing import Any
 
 from data_prep.rows import Row
 from rewards import shuffle_options, validate_gold
+from rewards.choice import option_text
 
+_DEALS = 40  # a letter that may move stays in all of them once in 2^40 rows
 _LAST_ANSWER = re.compile(r"<answer>[^<]*</answer>(?!.*<answer>)", re.IGNORECASE | re.DOTALL)
 
 
@@ -59,3 +61,34 @@ def deal_letters(row: Row, seed: int) -> Row:
     return replace(
         row, options=options, answer=answer, reasoning=reasoning, meta={**row.meta, "dealt": dealt}
     )
+
+
+def rotate_options(row: Row, places: int) -> Row:
+    """A choice row whose option texts stand `places` letters further on, the last ones at the front.
+
+    The letters stay where they are and the answer goes with its text, so a model that reads the options is right
+    as often as before. Options that keep their place, and rows that keep all of them, are those of `deal_letters`
+    ("all of the above"; options that are letters themselves). `meta["rotated"]` maps each letter to the one that
+    its text had. A row without options, or none that moves, comes back as it is.
+    """
+    if row.answer_type != "choice" or row.options is None:
+        return row
+    free = movable_letters(row)
+    if not free or places % len(free) == 0:
+        return row
+    texts = {letter: option_text(letter, text) for letter, text in row.options.items()}
+    old = {letter: letter for letter in texts}
+    old |= {letter: free[(place - places) % len(free)] for place, letter in enumerate(free)}
+    answer = next(letter for letter in old if old[letter] == row.answer)
+    options = {letter: texts[old[letter]] for letter in old}
+    return replace(row, options=options, answer=answer, meta={**row.meta, "rotated": old})
+
+
+def movable_letters(row: Row) -> list[str]:
+    """The letters of a choice row whose texts may change places, in order: those that `shuffle_options` deals.
+
+    It is asked rather than copied: a letter that may move does so in one of the deals.
+    """
+    assert row.options is not None
+    deals = [shuffle_options(row.options, row.answer, row.id, seed)[2] for seed in range(_DEALS)]
+    return [letter for letter in row.options if any(deal[letter] != letter for deal in deals)]

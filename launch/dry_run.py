@@ -25,7 +25,7 @@ WRITES = {
     "base": "checkpoint/",
     "sft": "checkpoint/, checkpoints/ (to resume from), metrics.jsonl",
     "grpo": "checkpoint/, probe.json, rollouts.jsonl, metrics.jsonl, verl.log, verl/ (to resume from)",
-    "eval": "predictions.jsonl, scores.json",
+    "eval": "predictions.jsonl, attempts.jsonl, scores.json, official.json",
 }
 ALWAYS = "config.yaml, inputs.json, command.txt, environment.txt"
 

@@ -42,7 +42,7 @@ AT_LEAST: dict[str, float] = {
     **dict.fromkeys(("sft.lr", "sft.warmup_steps", "sft.weight_decay", "grpo.lr", "grpo.kl_coef"), 0),
     **dict.fromkeys(("grpo.warmup_steps", "grpo.probe.rows", "sft.lora.rank", "grpo.lora.rank"), 0),
     **dict.fromkeys(("generation.blind.times", "generation.arrows.axis_margin"), 0),
-    **dict.fromkeys(("eval.temperature", "teacher.retries", "teacher.max_cost"), 0),
+    **dict.fromkeys(("eval.temperature", "eval.rotate_options", "teacher.retries", "teacher.max_cost"), 0),
     "generation.balance": 1,
 }  # fmt: skip
 ABOVE_ZERO = (
@@ -75,6 +75,8 @@ def faults(config: DictConfig, sections: set[str]) -> Iterator[str]:
     for key in SHARES:
         if (value := _value(config, key, sections)) is not None and not 0 <= value <= 1:
             yield f"{key}={value} is no share: it must lie between 0 and 1."
+    if (value := _value(config, "eval.rotate_options", sections)) is not None and value > 3:
+        yield f"eval.rotate_options={value} is too large: questions have up to four options, so 0 to 3."
     if "data" in sections and isinstance(config.data.categories, str):
         yield f"data.categories takes a list: data.categories=[{config.data.categories}]."
     for text in config.grpo.overrides if "grpo" in sections else []:

@@ -1,4 +1,4 @@
-"""Evaluation: a checkpoint answers the test rows (predictions.jsonl) and is scored (scores.json).
+"""Evaluation: a checkpoint answers the test rows (predictions.jsonl) and is scored (scores.json, official.json).
 
 Runs in this process with transformers. Answers are written after every batch, so a killed evaluation
 goes on behind the last whole line. At the paper's temperature of 0.01 decoding is greedy (see
@@ -18,13 +18,16 @@ from data_prep.atomic import JsonlLog, read_jsonl, sha256_file, write_json
 from data_prep.errors import UserError
 from data_prep.prompts import load_prompt
 from data_prep.rows import Row
-from recipes import reward_settings
+from data_prep.scoring import rotate_options
+from data_prep.single_view import check_single_view
+from recipes import attempts, reward_settings
 from recipes.backbone import PIXELS_PER_TOKEN
 from recipes.decoding import GREEDY_BELOW, Decoder, Pictures, row_seed
+from recipes.official_differences import differences
 from recipes.progress import StepProgress
 from recipes.run_dir import RunDir
 from recipes.scores import predict, summarise
-from recipes.stages import checkpoint_path
+from recipes.stages import checkpoint_path, recipe_hash
 from recipes.tracking import metrics_log
 
 
@@ -32,19 +35,24 @@ def run(run: RunDir) -> None:
     """Answer what is not yet answered, then score.
 
     Raises:
-        UserError: no test rows, or no checkpoint.
+        UserError: no test rows, no checkpoint, or a row that shows the view which its task hides.
     """
     config, prep = run.config, run.inputs["prep"]
     source = prep.path / "rows" / "test.jsonl"
     rows = choose_rows(map(Row.from_json, read_jsonl(source)), config.eval.max_rows, prep.config.seed)
     if not rows:
         raise UserError(f"{source} has no test rows; check data.subsets, data.tasks and data.categories.")
+    for row in rows:
+        check_single_view(row)
+    rows = [rotate_options(row, config.eval.rotate_options) for row in rows]
     _answer(run, rows)
     predictions = list(read_jsonl(run.path / "predictions.jsonl"))
     if sorted(p["id"] for p in predictions) != sorted(row.id for row in rows):
         raise RuntimeError(f"{run.path / 'predictions.jsonl'} does not hold every test row exactly once")
     scores = summarise(predictions) | {"provenance": _provenance(run, len(rows))}
+    scores["provenance"]["attempts"] = len(attempts.read(run.path))
     write_json(run.path / "scores.json", scores)
+    write_json(run.path / "official.json", differences(rows, prep.path / "quarantine.jsonl"))
     numbers = {key: value for key, value in scores["overall"].items() if isinstance(value, (int, float))}
     with metrics_log(run) as metrics:
         metrics.append({"step": len(rows), **numbers})
@@ -94,6 +102,7 @@ def _answer(run: RunDir, rows: list[Row]) -> None:
         decoder = Decoder(
             checkpoint, config.model, config.eval.temperature, config.eval.max_new_tokens, prep.config.seed
         )
+        attempt = attempts.note(run.path, _provenance(run, len(rows)))
         correct = 0
         with StepProgress("evaluation", len(rows), already=len(done)) as progress:
             answered = already = len(done)
@@ -103,7 +112,7 @@ def _answer(run: RunDir, rows: list[Row]) -> None:
                     continue
                 completions = decoder.answer(left, [pictures.of(row) for row in left], prompt)
                 records = [
-                    predict(row, *completion, prompt.format, reward)
+                    predict(row, *completion, prompt.format, reward) | {"run": attempt}
                     for row, completion in zip(left, completions, strict=True)
                 ]
                 log.append(*records)
@@ -117,9 +126,12 @@ def _provenance(run: RunDir, rows: int) -> dict[str, Any]:
     greedy = config.eval.temperature <= GREEDY_BELOW
     return {
         "checkpoint": checkpoint_path(run, config.eval.checkpoint),
+        "recipe": {"name": config.recipe_name, "scale": config.scale_name, "hash": recipe_hash(run)},
         "model": config.model.name,
         "rows": rows,
         "blank_pictures": config.eval.blank,
+        "rotate_options": config.eval.rotate_options,
+        "views": prep.config.data.get("views", "none"),
         "prompt": prep.config.prompt.format,
         "prompt_hash": load_prompt(prep.config.prompt).hash,
         "engine": f"transformers {version('transformers')}, torch {version('torch')}",
@@ -127,6 +139,7 @@ def _provenance(run: RunDir, rows: int) -> dict[str, Any]:
         "temperature": config.eval.temperature,
         "max_new_tokens": config.eval.max_new_tokens,
         "max_image_tokens": config.model.max_image_tokens,
+        "max_pixels": config.model.max_image_tokens * PIXELS_PER_TOKEN[config.model.family],
         "seed": prep.config.seed,
         "commit": _commit(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -35,6 +35,7 @@ from data_prep.rows import ImageRef, Row
 from data_prep.scoring import box_fault, deal_letters, gold_fault
 from data_prep.selection import Selection, select
 from data_prep.sets import placeholder_fault, write_rl_parquet
+from data_prep.single_view import hidden_view_fault
 from data_prep.splits import Half, assign_halves, read_halves
 from data_prep.tally import Tally
 from data_prep.teacher.files import Taught, fault, read_taught
@@ -127,8 +128,8 @@ def _chosen(
 
 def _shown(row: Row, pictures: dict[str, Picture | PictureError]) -> Row | Quarantined:
     """The row with its clean pictures, once its words and its answer are sound."""
-    if words := placeholder_fault(row) or gold_fault(row):
-        return _aside(row, words, "row")
+    if wrong := placeholder_fault(row) or gold_fault(row) or hidden_view_fault(row):
+        return _aside(row, wrong, "row")
     clean = []
     for image in row.images:
         picture = pictures[image.path]

@@ -112,7 +112,8 @@ def write_report(
         "curves": [_curve(grpo, key, name, bounds) for key, (name, bounds) in CURVES.items()] if grpo else [],
         "watched": watched(RunDir(grpo)) if grpo else None,
         "blank": _blank(loaded),
-        "answers": charts.answers_chart(*_answers(stages)),
+        "answers": charts.answers_chart(*_answers(stages)) if stages[0].scores["overall"]["gold"] else None,
+        "boxes": _boxes(stages),
         "answer_labels": {"gold": "right answers", **{stage.key: stage.label for stage in stages}},
         "samples": _samples(stages),
         "provenance": [(e.label, e.run.path.name, e.scores["provenance"]) for e in loaded.values()],
@@ -240,7 +241,7 @@ def _blank(loaded: Mapping[str, Evaluation]) -> dict[str, Any] | None:
 def _answers(stages: list[Evaluation]) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
     counts = {"gold": stages[0].scores["overall"]["gold"]}
     counts |= {stage.key: stage.scores["overall"]["letters"] for stage in stages}
-    n = stages[0].scores["overall"]["n"]
+    n = sum(counts["gold"].values())
     given = sorted({answer for count in counts.values() for answer in count}, key=lambda a: (len(a), a))
     common = sorted(given, key=lambda a: -sum(count.get(a, 0) for count in counts.values()))[:8]
     shares = {
@@ -249,6 +250,15 @@ def _answers(stages: list[Evaluation]) -> tuple[dict[str, dict[str, float]], dic
         if answer in common
     }
     return shares, {"gold": "right answers", **{stage.key: stage.label for stage in stages}}
+
+
+def _boxes(stages: list[Evaluation]) -> list[tuple[str, str, dict[str, Any]]]:
+    """(stage, rows, scores) of the questions for a box: of each level that was asked, and of the paper's two."""
+    return [
+        (stage.label, f"level {name.replace('+', ' and ')}", scores)
+        for stage in stages
+        for name, scores in stage.scores["levels"].items()
+    ]
 
 
 def _samples(stages: list[Evaluation]) -> list[dict[str, Any]]:

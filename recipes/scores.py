@@ -1,20 +1,29 @@
 """From completions to predictions and from predictions to scores. Needs no torch.
 
-The strict reading (`rewards`, the same that GRPO is paid by) is the result; the flexible reading stands
-beside it, so that a model which knows the answer but not the form is told from one that does not know.
+The strict reading (`rewards`, the same that GRPO is paid by) is the result. Two others stand beside it: the
+flexible one, so that a model which knows the answer but not the form is told from one that does not know, and
+the official one (`recipes.official`), which is what the paper's evaluation toolkit would have counted.
 """
 
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from data_prep.rows import Row
 from data_prep.scoring import frame
+from recipes import official
+from recipes.letter_bias import letter_bias
+from recipes.official_gap import official_gap
 from recipes.statistics import bootstrap_ci
 from rewards import score_batch
+from rewards.box import box_text
 
 UNPARSED = "none"
 CELL = ("subset", "task", "category")
+CLOSED = ("choice", "yes_no")  # answer types whose answers can be counted
+READINGS = {"": "parsed", "_flexible": "parsed_flexible", "_official": "parsed_official"}
+PAPER_LEVELS = (3, 4)  # of grounding; the paper's mean IoU is over the rows of both
 
 
 def predict(
@@ -23,6 +32,9 @@ def predict(
     """The record of one answer in predictions.jsonl; `tokens` counts the end token too.
 
     `accuracy` is in [0, 1] (the IoU of a box, else 0 or 1); `correct` means at least one half of it.
+    `accuracy_official` is 0 or 1 (for a box: an IoU of one half), None for answer types that the toolkit does not
+    know. `images` are the pictures in the order sent. A box row has `iou` in the three readings, `valid_box`
+    (one was read) and `center_hit` (its centre lies in the gold) in two, and `out_of_range`.
     `reward` are the keyword arguments of `rewards.compute_score`.
     """
     question = {
@@ -39,6 +51,9 @@ def predict(
         "id": row.id,
         "group": row.group,
         **{key: getattr(row, key) for key in CELL},
+        "level": row.meta.get("level"),
+        "answer_type": row.answer_type,
+        "images": [image.path for image in row.images],
         "answer": row.answer,
         "completion": completion,
         "parsed": scored["parsed"],
@@ -53,6 +68,8 @@ def predict(
         "tokens": tokens,
         "truncated": truncated,
         "chance": chance(row),
+        **_official(row, completion),
+        **(_boxes(row, scored) if row.answer_type == "box" else {}),
     }
 
 
@@ -63,55 +80,152 @@ def chance(row: Row) -> float:
     return 0.5 if row.answer_type == "yes_no" else 0.0
 
 
+def _official(row: Row, completion: str) -> dict[str, Any]:
+    if row.answer_type == "choice":
+        letter = official.read_letter(completion).letter
+        return {"parsed_official": letter or "", "accuracy_official": float(letter == row.answer)}
+    if row.answer_type != "box":
+        return {"parsed_official": "", "accuracy_official": None}
+    size = frame(row)["image_size"]
+    reading = official.read_box(completion, size and tuple(size))
+    found = official.score_box(reading.box, row.answer)
+    return {
+        "parsed_official": "" if reading.box is None else box_text(reading.box),
+        "accuracy_official": float(found.iou >= official.RIGHT_FROM),
+        "iou_official": found.iou,
+        "valid_box_official": found.valid,
+        "center_hit_official": found.center_hit,
+        "unit_official": reading.unit,
+        "retried_official": official.retry_sentence(completion, row.answer_type) is not None,
+    }
+
+
+def _boxes(row: Row, scored: Mapping[str, Any]) -> dict[str, Any]:
+    """The strict and the flexible reading of a box; `accuracy` may be 0 or 1 only, by `reward.iou_threshold`."""
+    strict, flexible = (
+        official.score_box(tuple(json.loads(scored[key])) if scored[key] else None, row.answer)
+        for key in ("parsed", "parsed_flexible")
+    )
+    return {
+        "iou": strict.iou,
+        "iou_flexible": flexible.iou,
+        "valid_box": strict.valid,
+        "center_hit": strict.center_hit,
+        "out_of_range": scored["out_of_range"],
+    }
+
+
 def summarise(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """{"overall": scores, "cells": [{subset, task, category, scores}]}; see `_scores` for the keys."""
+    """{"overall": scores, "cells": [{subset, task, category, scores}], "official": ..., "levels": ...}.
+
+    See `_scores` for the keys of a scores dictionary, `recipes.official_gap` for `official`. `levels` holds the
+    scores of the grounding rows by level ("3", "4", ..., and "3+4", which the paper reports); it is empty
+    without such rows.
+    """
     cells: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for prediction in predictions:
         cells.setdefault(tuple(prediction[key] for key in CELL), []).append(prediction)
     by_cell = [
         {**dict(zip(CELL, cell, strict=True)), **_scores(members)} for cell, members in sorted(cells.items())
     ]
-    # The best that can be said without looking: for every category its own most frequent answer.
-    blind = sum(cell["majority"] * cell["n"] for cell in by_cell) / max(1, len(predictions))
-    return {"overall": {**_scores(predictions), "majority_by_category": blind}, "cells": by_cell}
+    # The best that can be said without looking: for every category its own most frequent answer, or its own
+    # answers drawn by lot.
+    blind = {
+        f"{key}_by_category": sum(cell[key] * cell["n"] for cell in by_cell) / max(1, len(predictions))
+        for key in ("majority", "prior_matching")
+    }
+    return {
+        "overall": {**_scores(predictions), **blind},
+        "cells": by_cell,
+        "levels": _levels(predictions),
+        "official": official_gap(predictions),
+    }
+
+
+def _levels(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    boxes = [p for p in predictions if p["answer_type"] == "box" and p["level"] is not None]
+    wanted = {str(level): {level} for level in sorted({p["level"] for p in boxes})}
+    wanted |= {"+".join(map(str, PAPER_LEVELS)): set(PAPER_LEVELS)}
+    members = {name: [p for p in boxes if p["level"] in levels] for name, levels in wanted.items()}
+    return {name: _scores(found) for name, found in members.items() if found}
 
 
 def _scores(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Accuracies with their 95 % intervals over image groups, what they are to be compared with, and habits.
 
-    `chance` is the mean accuracy of uniform guesses, `majority` that of always giving `majority_answer`;
-    `letters` and `gold` count the answers given and the right ones; shares are fractions of `n`.
+    Shares are fractions of `n` rows. Baselines: `chance` is the mean accuracy of uniform guesses, `constant` that
+    of always giving one answer, `majority` the best of those (it gives `majority_answer`), `prior_matching` that
+    of answers drawn by lot as often as they are right. `letters` and `gold` count the answers given and the
+    right ones of rows with closed answers; boxes and numbers are none of them. `letter_bias` tests the two
+    against each other. With box rows there are the keys of `_box_scores` besides.
     """
     n = len(predictions)
     groups = [p["group"] for p in predictions]
-    strict = [p["accuracy"] for p in predictions]
-    flexible = [p["accuracy_flexible"] for p in predictions]
-    low, high = bootstrap_ci(strict, groups)
-    low_flexible, high_flexible = bootstrap_ci(flexible, groups)
-    gold = Counter(str(p["answer"]) for p in predictions)
-    majority_answer, majority_count = min(gold.items(), key=lambda item: (-item[1], item[0]))
+    closed = [p for p in predictions if p["answer_type"] in CLOSED]
+    gold = Counter(str(p["answer"]) for p in closed)
+    majority_answer, majority_count = min(
+        gold.items(), key=lambda item: (-item[1], item[0]), default=("", 0)
+    )
     return {
         "n": n,
         "groups": len(set(groups)),
-        "accuracy": sum(strict) / n,
-        "low": low,
-        "high": high,
-        "accuracy_flexible": sum(flexible) / n,
-        "low_flexible": low_flexible,
-        "high_flexible": high_flexible,
+        **_measured("accuracy", "", predictions),
+        **_measured("accuracy", "_flexible", predictions),
+        **_measured("accuracy", "_official", predictions),
         "chance": sum(p["chance"] for p in predictions) / n,
         "majority": majority_count / n,
         "majority_answer": majority_answer,
+        "constant": {answer: count / n for answer, count in sorted(gold.items())},
+        "prior_matching": sum(count**2 for count in gold.values()) / max(1, len(closed)) / n,
         "score": sum(p["score"] for p in predictions) / n,
         "format": sum(p["format"] for p in predictions) / n,
-        "unparsed": sum(not p["parsed"] for p in predictions) / n,
-        "unparsed_flexible": sum(not p["parsed_flexible"] for p in predictions) / n,
+        **{f"unparsed{reading}": sum(not p[key] for p in predictions) / n for reading, key in READINGS.items()},
         "truncated": sum(p["truncated"] for p in predictions) / n,
         "mean_tokens": sum(p["tokens"] for p in predictions) / n,
-        "letters": _counts(p["parsed"] or UNPARSED for p in predictions),
+        "letters": _counts(p["parsed"] or UNPARSED for p in closed),
         "gold": dict(sorted(gold.items())),
+        "letter_bias": letter_bias(predictions),
+        **_box_scores([p for p in predictions if p["answer_type"] == "box"]),
     }
 
 
-def _counts(values: Any) -> dict[str, int]:
+def _box_scores(boxes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of the box rows alone, in the strict and in the official reading; nothing where there are none.
+
+    `mean_iou` with its interval; `accuracy_at` IoU threshold -> share; `valid_box`, the share that a box was read
+    from, and `null_boxes`, how many not: these have IoU 0 and stay in every denominator; `center_hit`, the share
+    whose centre lies in the gold box. `out_of_range` is the share with a coordinate off the picture.
+    """
+    if not boxes:
+        return {}
+    n = len(boxes)
+    found: dict[str, Any] = {"boxes": n, "out_of_range": sum(p["out_of_range"] > 0 for p in boxes) / n}
+    for reading in ("", "_official"):
+        found |= _measured("iou", reading, boxes, name="mean_iou")
+        found |= {
+            f"accuracy_at{reading}": {
+                str(t): sum(p[f"iou{reading}"] >= t for p in boxes) / n for t in official.THRESHOLDS
+            },
+            f"valid_box{reading}": sum(p[f"valid_box{reading}"] for p in boxes) / n,
+            f"null_boxes{reading}": sum(not p[f"valid_box{reading}"] for p in boxes),
+            f"center_hit{reading}": sum(p[f"center_hit{reading}"] for p in boxes) / n,
+        }
+    return found
+
+
+def _measured(
+    key: str, reading: str, predictions: Sequence[Mapping[str, Any]], name: str = ""
+) -> dict[str, float | None]:
+    """The mean of a value under `name` (or its key) and its interval; None where no row has the value."""
+    kept = [p for p in predictions if p[f"{key}{reading}"] is not None]
+    values = [p[f"{key}{reading}"] for p in kept]
+    ends = ("low", "high") if not name else (f"{name}_low", f"{name}_high")
+    if predictions and not kept:
+        return dict.fromkeys((f"{name or key}{reading}", *(f"{end}{reading}" for end in ends)))
+    interval = bootstrap_ci(values, [p["group"] for p in kept])
+    measured = dict(zip((f"{end}{reading}" for end in ends), interval, strict=True))
+    return {f"{name or key}{reading}": sum(values) / len(values), **measured}
+
+
+def _counts(values: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(values).items()))

@@ -5,6 +5,7 @@ stages before it. Changing how evaluation decodes therefore finds the same train
 while changing the SFT learning rate gives a new SFT, a new GRPO and new evaluations.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,7 @@ def plan(cfg: DictConfig, name: str) -> Stage:
     label = name
     if name == "eval":
         label = f"eval-{Path(cfg.eval.checkpoint).name}{'-blank' if cfg.eval.blank else ''}"
+        label += f"-rotated{cfg.eval.rotate_options}" if cfg.eval.rotate_options else ""
     family = cfg.recipe_name if cfg.scale_name == "paper" else f"{cfg.recipe_name}-{cfg.scale_name}"
     path = Path(cfg.runs_dir) / family / f"{label}-{identity}"
     return Stage(name, path, config, identity, inputs)
@@ -117,3 +119,12 @@ def checkpoint_path(run: RunDir, name: str) -> str:
     if name in run.inputs:
         return str(run.inputs[name].path / "checkpoint")
     return str(run.config.model.path) if name == "base" else name
+
+
+def recipe_hash(run: RunDir) -> str:
+    """The hash of the configuration that `run` was made by: that of its stage, with which its directory's name ends.
+
+    A directory that was given by `run_dir=` may be called anything; then it is that of the configuration kept in it.
+    """
+    named = re.search(r"-([0-9a-f]{10})$", run.path.name)
+    return named[1] if named else digest(OmegaConf.to_container(run.config))[:10]

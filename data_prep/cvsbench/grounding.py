@@ -10,6 +10,7 @@ from typing import Any
 from data_prep.cvsbench import fields
 from data_prep.cvsbench.fields import FieldError, PictureFieldError
 from data_prep.cvsbench.records import RecordReader
+from data_prep.cvsbench.toolkit import grounding_differences, noted
 from data_prep.quarantine import Quarantined
 from data_prep.rows import ImageRef, Row
 from rewards.box import box_text
@@ -51,6 +52,8 @@ class GroundingReader(RecordReader):
                     fields.source_box(question, record),
                 )
                 images = self._pictures(record, image_id, view, direction, level)
+                shown = [image.path for image in images]
+                toolkit = grounding_differences(self.finder, record, question, direction, shown)
             except FieldError as error:
                 yield self.set_aside(row_id, line, error, group, category)
                 continue
@@ -58,7 +61,7 @@ class GroundingReader(RecordReader):
             yield Row(
                 id=row_id, benchmark="cvsbench", subset=self.source.subset, task=self.source.task,
                 category=category, group=group, images=images, question=text, options=None, answer=answer,
-                answer_type="box", meta={**meta, "level": level, "direction": direction},
+                answer_type="box", meta={**meta, "level": level, "direction": direction} | noted(toolkit),
             )  # fmt: skip
 
     def _direction(self, record: dict[str, Any]) -> str:

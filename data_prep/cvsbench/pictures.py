@@ -182,6 +182,14 @@ class PictureFinder:
             raise FieldError(f"no composite picture: {'; '.join(faults) or why}")
         return whole
 
+    def named(self, path: str) -> str | None:
+        """The picture to which a row's path string itself leads, no naming rule helping; None where to none."""
+        return next(self._existing(_paths({"path": path}, ("path",))), None)
+
+    def names(self, folder: str) -> list[str]:
+        """Names of the files in a folder of the release, sorted."""
+        return self._files(folder)
+
     def file(self, path: str) -> Path:
         """Where a picture lies that one of the other methods found."""
         return self._root.path / path

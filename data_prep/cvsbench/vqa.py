@@ -6,6 +6,7 @@ from typing import Any
 from data_prep.cvsbench import categories, fields
 from data_prep.cvsbench.fields import FieldError, PictureFieldError
 from data_prep.cvsbench.records import RecordReader
+from data_prep.cvsbench.toolkit import Difference, composite_differences, noted, vqa_differences
 from data_prep.quarantine import Quarantined
 from data_prep.rows import ImageRef, Row
 
@@ -45,7 +46,8 @@ class VqaReader(RecordReader):
             yield Row(
                 id=row_id, benchmark="cvsbench", subset=self.source.subset, task=self.source.task,
                 category=category, group=group, images=images, question=text, options=choices, answer=letter,
-                meta={"file": self.source.path, "line": line, "view": view, "hidden_images": hidden},
+                meta={"file": self.source.path, "line": line, "view": view, "hidden_images": hidden}
+                | noted(self.differences(question, [image.path for image in images])),
             )  # fmt: skip
 
     def category(self, question: dict[str, Any], choices: dict[str, str]) -> str:
@@ -66,6 +68,9 @@ class VqaReader(RecordReader):
         images = tuple(ImageRef(path, role) for path in shown)
         return images, [{"path": path, "role": hidden_role} for path in hidden]
 
+    def differences(self, question: dict[str, Any], shown: list[str]) -> list[Difference]:
+        return vqa_differences(self.source, self.finder, question, shown)
+
 
 class ViewReader(VqaReader):
     """Reads gs_view: View-Arrow (arrow_select) and View-Image (arrow_street), one composite picture each.
@@ -82,6 +87,9 @@ class ViewReader(VqaReader):
         except FieldError as error:
             raise PictureFieldError(str(error)) from error
         return (ImageRef(path, "composite"),), []
+
+    def differences(self, question: dict[str, Any], shown: list[str]) -> list[Difference]:
+        return composite_differences(self.finder, question, f"{self.folder}/{self.source.part}", shown)
 
 
 def _with_defaults(question: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
