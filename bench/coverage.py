@@ -2,10 +2,10 @@
 
     python -m bench.coverage [--json PATH] [--models 2500] [--releases 4]
 
-A simulated model is right on a row with a chance that all rows of an image group share; the chances of the groups
-are drawn around the model's accuracy. All models of a release answer the same rows, and the releases differ in
-how many rows a group has. The intervals are those of `recipes.statistics.bootstrap_ci`; as it resamples every model
-on the same groups alike, one matrix of counts does for all of them.
+A simulated model is right on a row with a chance that all rows of an image group share; the chances of the
+groups are drawn around the model's accuracy. All models of a release answer the same rows, and the releases
+differ in how many rows a group has. The intervals are those of `recipes.statistics.bootstrap_ci`; as it
+resamples every model on the same groups alike, one matrix of counts does for all of them.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What the reward finds in a row: a gold that it can score, and letters dealt anew or moved on where asked for."""
+"""What the reward finds in a row: a gold that it can score, and option letters changed where asked for."""
 
 import re
 from dataclasses import replace
@@ -66,10 +66,10 @@ def deal_letters(row: Row, seed: int) -> Row:
 def rotate_options(row: Row, places: int) -> Row:
     """A choice row whose option texts stand `places` letters further on, the last ones at the front.
 
-    The letters stay where they are and the answer goes with its text, so a model that reads the options is right
-    as often as before. Options that keep their place, and rows that keep all of them, are those of `deal_letters`
-    ("all of the above"; options that are letters themselves). `meta["rotated"]` maps each letter to the one that
-    its text had. A row without options, or none that moves, comes back as it is.
+    The letters stay where they are and the answer goes with its text, so a model that reads the options is
+    right as often as before. Options that keep their place, and rows that keep all of them, are those of
+    `deal_letters` ("all of the above"; options that are letters themselves). `meta["rotated"]` maps each
+    letter to the one that its text had. A row without options, or none that moves, comes back as it is.
     """
     if row.answer_type != "choice" or row.options is None:
         return row
@@ -85,7 +85,7 @@ def rotate_options(row: Row, places: int) -> Row:
 
 
 def movable_letters(row: Row) -> list[str]:
-    """The letters of a choice row whose texts may change places, in order: those that `shuffle_options` deals.
+    """The letters whose texts may change places, in order: those that `shuffle_options` deals.
 
     It is asked rather than copied: a letter that may move does so in one of the deals.
     """

@@ -33,4 +33,6 @@ def check_single_view(row: Row) -> None:
         UserError: the message names the row and the picture.
     """
     if fault := hidden_view_fault(row):
-        raise UserError(f"row {row.id} breaks the single-view rule: {fault}. Prepare the set again: launch prep.")
+        raise UserError(
+            f"row {row.id} breaks the single-view rule: {fault}. Prepare the set again: launch prep."
+        )

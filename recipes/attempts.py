@@ -1,9 +1,10 @@
 """Under which circumstances each row of predictions.jsonl was answered.
 
-    attempts.jsonl   a line for every set of circumstances: commit, recipe, engine, pixels, seed, rows, date, ...
+    attempts.jsonl   a line for every set of circumstances: commit, recipe, engine, pixels, seed, rows,
+    date, ...
 
-A prediction names its line by `run`, so a run that was taken up by another commit says which row is whose. The
-name leaves out the date: the same circumstances give the same predictions.jsonl, byte by byte.
+A prediction names its line by `run`, so a run that was taken up by another commit says which row is whose.
+The name leaves out the date: the same circumstances give the same predictions.jsonl, byte by byte.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,6 @@
-"""Evaluation: a checkpoint answers the test rows (predictions.jsonl) and is scored (scores.json, official.json).
+"""Evaluation: a checkpoint answers the test rows (predictions.jsonl) and is scored (scores.json).
+
+official.json lists the rows that the paper's toolkit would drop or ask with other pictures.
 
 Runs in this process with transformers. Answers are written after every batch, so a killed evaluation
 goes on behind the last whole line. At the paper's temperature of 0.01 decoding is greedy (see

@@ -11,9 +11,10 @@ from recipes.statistics import spread_test
 def letter_bias(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The letters that were read (strict reading) against the gold letters of the same choice rows.
 
-    Keys: `answers`, how many; `distance`, the total variation of the two spreads in [0, 1] (as in the monitors of
-    GRPO); `excess`, letter -> share given less share right; `preferred`, the letter with the largest excess;
-    `statistic`, `freedom` and `p` of `recipes.statistics.spread_test`. Without a single letter: None.
+    Keys: `answers`, how many; `distance`, the total variation of the two spreads in [0, 1] (as in the
+    monitors of GRPO); `excess`, letter -> share given less share right; `preferred`, the letter with the
+    largest excess; `statistic`, `freedom` and `p` of `recipes.statistics.spread_test`. Without a single
+    letter: None.
     """
     read = [p for p in predictions if p["answer_type"] == "choice" and p["parsed"]]
     if not read:

@@ -1,7 +1,8 @@
 """How CVSBench's released evaluation toolkit reads an answer and scores it: the `official` mode.
 
 Written from a description of the toolkit's behaviour, quirks and all; `docs/evaluation.md` says which of them
-change a score. Everything here is a function of the answer's text and the target picture's size. Needs no torch.
+change a score. Everything here is a function of the answer's text and the target picture's size. Needs no
+torch.
 """
 
 import json
@@ -37,7 +38,7 @@ _ARTICLE = re.compile(
 
 
 class LetterReading(NamedTuple):
-    """`letter` is A to D or None; `rule` is cue, free or "" ; `article`: an "A" or "a" before a small word."""
+    """`letter` is A to D or None; `rule` is cue, free or ""; `article`: the "A" of a sentence was read."""
 
     letter: str | None
     rule: str = ""
@@ -57,7 +58,7 @@ class BoxReading(NamedTuple):
 
 
 class BoxScore(NamedTuple):
-    """One grounding answer: its IoU in [0, 1], whether a box was read, whether its centre lies in the gold."""
+    """A grounding answer: its IoU in [0, 1], whether a box was read, whether its centre is in the gold."""
 
     iou: float
     valid: bool
@@ -67,9 +68,9 @@ class BoxScore(NamedTuple):
 def read_letter(text: str) -> LetterReading:
     """The option letter that the toolkit takes from a reply.
 
-    In the upper-cased text: the letter A to D behind the first cue (answer, option, ...; white space and a colon
-    may stand between), else the first such letter that touches no other letter and no digit. So the article of
-    "A house." is an answer, while the tag of `<answer>B</answer>` is no cue.
+    In the upper-cased text: the letter A to D behind the first cue (answer, option, ...; white space and a
+    colon may stand between), else the first such letter that touches no other letter and no digit. So the
+    article of "A house." is an answer, while the tag of `<answer>B</answer>` is no cue.
     """
     upper = text.upper()
     for rule, pattern in (("cue", _CUE), ("free", _FREE)):
@@ -101,7 +102,7 @@ def read_box(text: str, size: Size | None, max_side: int = MAX_SIDE) -> BoxReadi
 
 
 def shrink_factor(size: Size, max_side: int = MAX_SIDE) -> float:
-    """By what the toolkit multiplies a picture's sides before it is sent; 1.0 for one that is small enough."""
+    """By what the toolkit multiplies a picture's sides before sending it; 1.0 where it is small enough."""
     longer = max(size)
     return max_side / longer if 0 < max_side < longer else 1.0
 

@@ -15,9 +15,9 @@ MISSING_PICTURE = "drops the row: a picture is missing or cannot be read"
 def differences(rows: Iterable[Row], quarantine: Path) -> dict[str, Any]:
     """`rows`: the toolkit drops them or asks them with other pictures by accident, and we score them.
 
-    `left_out`: test rows that the toolkit drops and that have no score here either, for their pictures cannot be
-    shown; they are in nobody's denominator. Both are lists of {id, rule, toolkit}; `counts` has how many by rule.
-    `quarantine` is the list of the prepared set.
+    `left_out`: test rows that the toolkit drops and that have no score here either, for their pictures
+    cannot be shown; they are in nobody's denominator. Both are lists of {id, rule, toolkit}; `counts` has
+    how many by rule. `quarantine` is the list of the prepared set.
     """
     seen = [{"id": row.id, **found} for row in rows for found in row.meta.get("toolkit", ())]
     left_out = [

@@ -38,7 +38,8 @@ def _letters(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
     `lost` and `gained` count the answers right in the strict reading alone and in the official one alone.
     `from_article` counts the letters A that were the article of a sentence, `lost_to_article` and
-    `gained_by_article` those among lost and gained. `cue`, `free` and `none` count how the official letter was found.
+    `gained_by_article` those among lost and gained. `cue`, `free` and `none` count how the official letter
+    was found.
     """
     if not answers:
         return None
@@ -72,9 +73,10 @@ def _letters(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 def _boxes(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Mean IoUs and their paired difference, official minus strict, and what changes a box.
 
-    `shrunk` counts the boxes divided by the factor of a picture that the toolkit makes smaller, `share` those taken
-    for shares of the picture, `first_numbers` those made of the first four numbers of a text without a list
-    (the 2 of "bbox_2d" is one), `retried` the replies without a box, after which the toolkit asks once more.
+    `shrunk` counts the boxes divided by the factor of a picture that the toolkit makes smaller, `share`
+    those taken for shares of the picture, `first_numbers` those made of the first four numbers of a text
+    without a list (the 2 of "bbox_2d" is one), `retried` the replies without a box, after which the toolkit
+    asks once more.
     """
     if not answers:
         return None

@@ -253,7 +253,7 @@ def _answers(stages: list[Evaluation]) -> tuple[dict[str, dict[str, float]], dic
 
 
 def _boxes(stages: list[Evaluation]) -> list[tuple[str, str, dict[str, Any]]]:
-    """(stage, rows, scores) of the questions for a box: of each level that was asked, and of the paper's two."""
+    """(stage, rows, scores) of the questions for a box: each level that was asked, and the paper's two."""
     return [
         (stage.label, f"level {name.replace('+', ' and ')}", scores)
         for stage in stages

@@ -1,6 +1,6 @@
 """What is left of an accuracy when the options change places: a summary over `eval.rotate_options=0,1,2,3`.
 
-    python -m recipes.rotations EVAL_DIR EVAL_DIR ... [--json PATH]
+python -m recipes.rotations EVAL_DIR EVAL_DIR ... [--json PATH]
 """
 
 import argparse
@@ -26,9 +26,9 @@ def across_rotations(passes: Mapping[int, Sequence[Mapping[str, Any]]]) -> dict[
 
     Returns:
         `rows`; `passes`, for each {rotation, accuracy, low, high, letter_distance} and, but for the first,
-        `difference` to it with `difference_low`, `difference_high` and `p`; `in_all`, the share of rows right in
-        every pass, with `in_all_low` and `in_all_high`; `in_any`; `mean`. A row of two options is asked as in pass
-        0 again when they are moved by two.
+        `difference` to it with `difference_low`, `difference_high` and `p`; `in_all`, the share of rows
+        right in every pass, with `in_all_low` and `in_all_high`; `in_any`; `mean`. A row of two options is
+        asked as in pass 0 again when they are moved by two.
 
     Raises:
         ValueError: fewer than two passes, other rows in one than in another, or no choice rows.
@@ -91,25 +91,28 @@ def read_passes(folders: Sequence[Path]) -> dict[int, list[dict[str, Any]]]:
         inputs = {name: source.path.name for name, source in run.inputs.items()}
         asked = asked or {"eval": evaluation, "inputs": inputs}
         if asked != {"eval": evaluation, "inputs": inputs}:
-            raise UserError(f"{folder} differs from the others in more than eval.{KEY}, and cannot be compared.")
+            raise UserError(
+                f"{folder} differs from the others in more than eval.{KEY}, and cannot be compared."
+            )
         passes[rotation] = list(read_jsonl(run.path / "predictions.jsonl"))
     return passes
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folders", type=Path, nargs="+", metavar="EVAL_DIR")
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the figures to this file")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     try:
         found = across_rotations(read_passes(arguments.folders))
     except (UserError, ValueError) as error:
         print(f"rotations: {error}", file=sys.stderr)
         return 2
     for record in found["passes"]:
-        print(f"moved by {record['rotation']}: {record['accuracy']:.1%} ({record['low']:.1%} to {record['high']:.1%})")
+        interval = f"{record['low']:.1%} to {record['high']:.1%}"
+        print(f"moved by {record['rotation']}: {record['accuracy']:.1%} ({interval})")
     print(f"right in all: {found['in_all']:.1%} ({found['in_all_low']:.1%} to {found['in_all_high']:.1%})")
     if arguments.json:
         write_json(arguments.json, found)

@@ -32,9 +32,9 @@ def predict(
     """The record of one answer in predictions.jsonl; `tokens` counts the end token too.
 
     `accuracy` is in [0, 1] (the IoU of a box, else 0 or 1); `correct` means at least one half of it.
-    `accuracy_official` is 0 or 1 (for a box: an IoU of one half), None for answer types that the toolkit does not
-    know. `images` are the pictures in the order sent. A box row has `iou` in the three readings, `valid_box`
-    (one was read) and `center_hit` (its centre lies in the gold) in two, and `out_of_range`.
+    `accuracy_official` is 0 or 1 (for a box: an IoU of one half), None for answer types that the toolkit
+    does not know. `images` are the pictures in the order sent. A box row has `iou` in the three readings,
+    `valid_box` (one was read) and `center_hit` (its centre lies in the gold) in two, and `out_of_range`.
     `reward` are the keyword arguments of `rewards.compute_score`.
     """
     question = {
@@ -101,7 +101,7 @@ def _official(row: Row, completion: str) -> dict[str, Any]:
 
 
 def _boxes(row: Row, scored: Mapping[str, Any]) -> dict[str, Any]:
-    """The strict and the flexible reading of a box; `accuracy` may be 0 or 1 only, by `reward.iou_threshold`."""
+    """Two readings of a box. `accuracy` will not do: with `reward.iou_threshold` it is 0 or 1."""
     strict, flexible = (
         official.score_box(tuple(json.loads(scored[key])) if scored[key] else None, row.answer)
         for key in ("parsed", "parsed_flexible")
@@ -118,9 +118,9 @@ def _boxes(row: Row, scored: Mapping[str, Any]) -> dict[str, Any]:
 def summarise(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """{"overall": scores, "cells": [{subset, task, category, scores}], "official": ..., "levels": ...}.
 
-    See `_scores` for the keys of a scores dictionary, `recipes.official_gap` for `official`. `levels` holds the
-    scores of the grounding rows by level ("3", "4", ..., and "3+4", which the paper reports); it is empty
-    without such rows.
+    See `_scores` for the keys of a scores dictionary, `recipes.official_gap` for `official`. `levels` holds
+    the scores of the grounding rows by level ("3", "4", ..., and "3+4", which the paper reports); it is
+    empty without such rows.
     """
     cells: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for prediction in predictions:
@@ -153,19 +153,18 @@ def _levels(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _scores(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Accuracies with their 95 % intervals over image groups, what they are to be compared with, and habits.
 
-    Shares are fractions of `n` rows. Baselines: `chance` is the mean accuracy of uniform guesses, `constant` that
-    of always giving one answer, `majority` the best of those (it gives `majority_answer`), `prior_matching` that
-    of answers drawn by lot as often as they are right. `letters` and `gold` count the answers given and the
-    right ones of rows with closed answers; boxes and numbers are none of them. `letter_bias` tests the two
-    against each other. With box rows there are the keys of `_box_scores` besides.
+    Shares are fractions of `n` rows. Baselines: `chance` is the mean accuracy of uniform guesses,
+    `constant` that of always giving one answer, `majority` the best of those (it gives `majority_answer`),
+    `prior_matching` that of answers drawn by lot as often as they are right. `letters` and `gold` count the
+    answers given and the right ones of rows with closed answers; boxes and numbers are none of them.
+    `letter_bias` tests the two against each other. With box rows there are the keys of `_box_scores`
+    besides.
     """
     n = len(predictions)
     groups = [p["group"] for p in predictions]
     closed = [p for p in predictions if p["answer_type"] in CLOSED]
     gold = Counter(str(p["answer"]) for p in closed)
-    majority_answer, majority_count = min(
-        gold.items(), key=lambda item: (-item[1], item[0]), default=("", 0)
-    )
+    majority_answer, majority_count = min(gold.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
     return {
         "n": n,
         "groups": len(set(groups)),
@@ -179,7 +178,10 @@ def _scores(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "prior_matching": sum(count**2 for count in gold.values()) / max(1, len(closed)) / n,
         "score": sum(p["score"] for p in predictions) / n,
         "format": sum(p["format"] for p in predictions) / n,
-        **{f"unparsed{reading}": sum(not p[key] for p in predictions) / n for reading, key in READINGS.items()},
+        **{
+            f"unparsed{reading}": sum(not p[key] for p in predictions) / n
+            for reading, key in READINGS.items()
+        },
         "truncated": sum(p["truncated"] for p in predictions) / n,
         "mean_tokens": sum(p["tokens"] for p in predictions) / n,
         "letters": _counts(p["parsed"] or UNPARSED for p in closed),
@@ -192,9 +194,10 @@ def _scores(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _box_scores(boxes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Of the box rows alone, in the strict and in the official reading; nothing where there are none.
 
-    `mean_iou` with its interval; `accuracy_at` IoU threshold -> share; `valid_box`, the share that a box was read
-    from, and `null_boxes`, how many not: these have IoU 0 and stay in every denominator; `center_hit`, the share
-    whose centre lies in the gold box. `out_of_range` is the share with a coordinate off the picture.
+    `mean_iou` with its interval; `accuracy_at` IoU threshold -> share; `valid_box`, the share that a box
+    was read from, and `null_boxes`, how many not: these have IoU 0 and stay in every denominator;
+    `center_hit`, the share whose centre lies in the gold box. `out_of_range` is the share with a coordinate
+    off the picture.
     """
     if not boxes:
         return {}

@@ -122,9 +122,10 @@ def checkpoint_path(run: RunDir, name: str) -> str:
 
 
 def recipe_hash(run: RunDir) -> str:
-    """The hash of the configuration that `run` was made by: that of its stage, with which its directory's name ends.
+    """The hash of the configuration that made `run`: that of its stage, which ends its directory's name.
 
-    A directory that was given by `run_dir=` may be called anything; then it is that of the configuration kept in it.
+    A directory that was given by `run_dir=` may be called anything; then it is that of the configuration
+    kept in it.
     """
     named = re.search(r"-([0-9a-f]{10})$", run.path.name)
-    return named[1] if named else digest(OmegaConf.to_container(run.config))[:10]
+    return named[1] if named else digest(_without_neutral(OmegaConf.to_container(run.config)))[:10]

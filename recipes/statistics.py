@@ -151,9 +151,7 @@ def _interval(
         unseen = 1.0 - ((1.0 - LEVEL) / 2) ** (1.0 / count)
         mean = float(means[0])
         return mean + unseen * (least - mean), mean + unseen * (most - mean)
-    resampled = [
-        totals[drawn].sum(axis=1) / sizes[drawn].sum(axis=1) for drawn in resamples(count, n, seed)
-    ]
+    resampled = [totals[drawn].sum(axis=1) / sizes[drawn].sum(axis=1) for drawn in resamples(count, n, seed)]
     low, high = np.quantile(np.concatenate(resampled), TAILS)
     return float(low), float(high)
 
@@ -172,7 +170,7 @@ def _flipped_p(
     n: int,
     seed: int,
 ) -> float:
-    """The share of sign patterns of the groups whose summed `changes` have a statistic as large as observed."""
+    """The share of sign patterns of the groups in whose sum of `changes` the statistic is as large."""
     least = observed - 1e-9
     count = len(changes)
     if count <= _EXACT_UP_TO:

@@ -183,7 +183,7 @@ class PictureFinder:
         return whole
 
     def named(self, path: str) -> str | None:
-        """The picture to which a row's path string itself leads, no naming rule helping; None where to none."""
+        """Where a row's path string itself leads, without any naming rule; None where to no picture."""
         return next(self._existing(_paths({"path": path}, ("path",))), None)
 
     def names(self, folder: str) -> list[str]:

@@ -30,7 +30,9 @@ def vqa_differences(
     if found := finder.named(named):
         return _other(found, shown, "plain_satellite" if source.task == "s2g" else "other_picture")
     if not named:
-        return [_dropped("no_path", "the row names no picture, and its naming rules need a path to start from")]
+        return [
+            _dropped("no_path", "the row names no picture, and its naming rules need a path to start from")
+        ]
     if source.subset == "cvusa":
         if source.task == "s2g":
             return [_dropped("cvusa_s2g_path", "it finds the picture by its name and loses it again")]
@@ -65,7 +67,9 @@ def grounding_differences(
     found = []
     task = str(record.get("task") or "").lower()
     if ("s2g" if "sat2ground" in task or "s2g" in task else "g2s") != direction:
-        found.append(_does("direction", f"takes the question for the other direction: its task says {task!r}"))
+        found.append(
+            _does("direction", f"takes the question for the other direction: its task says {task!r}")
+        )
     level, third = question.get("level"), fields.level(question) == MARKED_LEVEL
     if third and level != MARKED_LEVEL:
         found.append(_does("level_text", f"sends the source picture without its box: the level is {level!r}"))
@@ -80,7 +84,9 @@ def grounding_differences(
     for key, path in list(zip(("source_image", "target_image"), shown, strict=True))[1 if third else 0 :]:
         sent = finder.named(_first(record, (key,)))
         if sent is None:
-            found.append(_dropped("grounding_path", f"the path under {key} leads nowhere, and it has no other rule"))
+            found.append(
+                _dropped("grounding_path", f"the path under {key} leads nowhere, and it has no other rule")
+            )
         elif sent != path:
             found += _other(sent, [path], "other_picture")
     return found
@@ -110,8 +116,10 @@ def _arrow(finder: PictureFinder, question: Mapping[str, Any], view: str) -> str
         folder = f"{int(_sample(question)):04d}"  # as there, an underscore between digits is read over
     except ValueError:
         return None
-    return None if view in ("0", "NA", "None") else finder.named(
-        f"fov/data/satellite_arrow/{folder}/view_{view}_annotated.jpg"
+    return (
+        None
+        if view in ("0", "NA", "None")
+        else finder.named(f"fov/data/satellite_arrow/{folder}/view_{view}_annotated.jpg")
     )
 
 

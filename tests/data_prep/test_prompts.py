@@ -76,9 +76,8 @@ def box_row(count=2, width=512):
     images = tuple(
         ImageRef("x.png", role, "", width, 300) for role in ("marked", "satellite", "street")[:count]
     )
-    return Row(
-        **{**vars(ROW), "images": images, "options": None, "answer": [1, 2, 3, 4], "answer_type": "box"}
-    )
+    asked = {"task": "gs_grounding", "options": None, "answer": [1, 2, 3, 4], "answer_type": "box"}
+    return Row(**{**vars(ROW), "images": images, **asked})
 
 
 @pytest.mark.parametrize(
@@ -109,7 +108,7 @@ def test_two_pictures_of_a_box_question_are_described_and_nothing_is_withheld():
 
 
 def test_only_rows_that_show_both_views_say_so():
-    composite = Row(**{**vars(ROW), "images": (ImageRef("x.png", "composite"),)})
+    composite = Row(**{**vars(ROW), "task": "gs_view", "images": (ImageRef("x.png", "composite"),)})
     assert "both views are shown" in prompt_text(composite, spec("imagination_cot"))
     assert "both views are shown" not in prompt_text(box_row(1), spec("imagination_cot"))
     assert "both views are shown" not in prompt_text(ROW, spec("imagination_cot"))

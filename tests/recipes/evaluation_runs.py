@@ -1,5 +1,6 @@
 """Small prepared sets and evaluation run directories for the tests of evaluation and report."""
 
+import dataclasses
 import functools
 import random
 from collections.abc import Callable
@@ -20,6 +21,7 @@ CATEGORIES = {
     "location": ("s2g", "cvusa", ("The center region", "The left-quarter region", "The far edge region")),
     "facade": ("g2s", "fov", ("Visible in Satellite", "Not visible in Satellite")),
 }
+ROLES = {"s2g": "satellite", "g2s": "street"}
 SIZES = ((32, 32), (96, 64), (128, 64))
 
 
@@ -34,7 +36,7 @@ def make_rows(images: Path, groups: int) -> list[Row]:
     rows = []
     for number in range(groups):
         rng = random.Random(number)
-        picture = ImageRef(f"{number:02d}/{number}.png", "satellite", "", *SIZES[number % len(SIZES)])
+        picture = ImageRef(f"{number:02d}/{number}.png", "", "", *SIZES[number % len(SIZES)])
         (images / picture.path).parent.mkdir(parents=True, exist_ok=True)
         colour = tuple(rng.randrange(256) for _ in range(3))
         Image.new("RGB", (picture.width, picture.height), colour).save(images / picture.path)
@@ -49,7 +51,7 @@ def make_rows(images: Path, groups: int) -> list[Row]:
                     task=task,
                     category=category,
                     group=f"{subset}/{number}",
-                    images=(picture,) * (1 + index // 2),
+                    images=(dataclasses.replace(picture, role=ROLES[task]),) * (1 + index // 2),
                     question=f"Question {index} about place {number}{' and more' * index}?",
                     options=options,
                     answer=rng.choice(list(options)),

@@ -1,4 +1,5 @@
 import collections
+import dataclasses
 import json
 import random
 import signal
@@ -16,9 +17,12 @@ from data_prep.errors import UserError
 from data_prep.prompts import load_prompt, prompt_text
 from data_prep.rows import Row
 from recipes import evaluate
+from recipes.attempts import results
 from recipes.base_model import build
 from recipes.decoding import MID_GREY, Decoder, Pictures
 from recipes.evaluate import batches, choose_rows
+from recipes.run_dir import RunDir
+from recipes.stages import plan, recipe_hash
 
 ROOT = Path(__file__).parents[2]
 SHORT = "eval.max_new_tokens=12"
@@ -213,3 +217,45 @@ def test_a_doubled_answer_is_not_scored(tmp_path, prep, checkpoint):
     log.write_text(log.read_text() + log.read_text().splitlines()[0] + "\n")
     with pytest.raises(RuntimeError, match="exactly once"):
         evaluate.run(run)
+
+
+def test_a_row_that_shows_the_hidden_view_is_refused(tmp_path, checkpoint):
+    def expose(row):
+        picture = dataclasses.replace(row.images[0], role="street" if row.task == "s2g" else "satellite")
+        return dataclasses.replace(row, images=(picture,))
+
+    run = make_eval(tmp_path / "eval", make_prep(tmp_path / "prep", change=expose), checkpoint, SHORT)
+    with pytest.raises(UserError, match="breaks the single-view rule"):
+        evaluate.run(run)
+    assert not (run.path / "predictions.jsonl").exists()
+
+
+def test_rotated_options_are_asked_and_scored(tmp_path, prep, checkpoint):
+    run = make_eval(tmp_path / "eval", prep, checkpoint, SHORT, "eval.rotate_options=1")
+    evaluate.run(run)
+    rows = {r["id"]: Row.from_json(r) for r in read_jsonl(prep.path / "rows/test.jsonl")}
+    for name, predicted in predictions_of(run).items():
+        letters = list(rows[name].options)
+        moved = letters[(letters.index(rows[name].answer) + 1) % len(letters)]
+        assert predicted["answer"] == moved
+
+
+def test_every_row_is_joined_to_how_it_was_answered(tmp_path, prep, checkpoint):
+    run = make_eval(tmp_path / "eval", prep, checkpoint, SHORT)
+    evaluate.run(run)
+    provenance = json.loads((run.path / "scores.json").read_text())["provenance"]
+    assert provenance["recipe"]["name"] == "imagination_cot"
+    joined = list(results(run.path))
+    assert len(joined) == 18
+    for key in ("commit", "recipe", "prompt_hash", "engine", "max_pixels", "seed", "rows", "date", "views"):
+        assert key in provenance
+        if key != "date":
+            assert {json.dumps(row["run"][key]) for row in joined} == {json.dumps(provenance[key])}
+    assert provenance["attempts"] == 1
+    assert json.loads((run.path / "official.json").read_text())["rows"] == []
+
+
+def test_the_recipes_hash_is_the_stages():
+    stage = plan(tiny_config("eval.checkpoint=base"), "eval")
+    assert recipe_hash(RunDir(stage.path)) == stage.hash
+    assert plan(tiny_config("eval.checkpoint=base", "eval.rotate_options=2"), "eval").hash != stage.hash

@@ -90,7 +90,15 @@ def test_boxes(reply, size, box, rule, unit):
 
 @pytest.mark.parametrize(
     "reply",
-    ["", "I cannot see it", "[null, null, null, null]", "[1, 2, 3]", "null", "[" * 50_000 + "]", "[true, true]"],
+    [
+        "",
+        "I cannot see it",
+        "[null, null, null, null]",
+        "[1, 2, 3]",
+        "null",
+        "[" * 50_000 + "]",
+        "[true, true]",
+    ],
 )
 def test_no_box_is_asked_for_again(reply):
     assert read_box(reply, SATELLITE) == (None, "", "")

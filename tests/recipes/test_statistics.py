@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from recipes.statistics import bootstrap_ci, paired_difference
+from recipes.statistics import bootstrap_ci, paired_difference, resamples, spread_test
 
 
 def clustered(generator, groups, rows, mean, concentration=4.0):
@@ -100,3 +100,56 @@ def test_unequal_lengths_are_refused():
         bootstrap_ci([1, 0, 1], ["a", "b"])
     with pytest.raises(ValueError, match="1 and 2"):
         paired_difference([1], [1, 0], ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("given", "gold", "groups", "distance", "statistic", "freedom", "p"),
+    [
+        ([], [], [], 0.0, 0.0, 0, 1.0),
+        (list("ABAB"), list("BABA"), list("wxyz"), 0.0, 0.0, 1, 1.0),  # wrong everywhere, no letter preferred
+        (list("AAAA"), list("BBBB"), list("wxyz"), 1.0, 4.0, 1, 2 / 16),  # ++++ and ---- of sixteen patterns
+        (list("AAAA"), list("BBBB"), ["w"] * 4, 1.0, 1.0, 1, 1.0),  # one scene proves nothing
+        (list("AAB"), list("AAB"), list("xyz"), 0.0, 0.0, 0, 1.0),
+        # D = (2, -1, -1); by hand V = [[2,-1,-1],[-1,1,0],[-1,0,1]], and D' V^+ D = 2
+        (list("AA"), list("BC"), list("xy"), 1.0, 2.0, 2, 1.0),
+    ],
+)
+def test_spread_of_few_groups_is_exact(given, gold, groups, distance, statistic, freedom, p):
+    found = spread_test(given, gold, groups)
+    assert (found.distance, found.statistic, found.freedom, found.p) == pytest.approx(
+        (distance, statistic, freedom, p)
+    )
+
+
+def test_a_preferred_letter_is_found_and_a_fair_one_is_not():
+    generator = np.random.default_rng(8)
+    gold = generator.choice(list("ABCD"), p=[0.4, 0.22, 0.24, 0.14], size=600)
+    groups = [str(i // 3) for i in range(600)]
+    fair = generator.permutation(gold)
+    biased = np.where(generator.random(600) < 0.2, "A", gold)
+    assert spread_test(fair, gold, groups).p > 0.05
+    found = spread_test(biased, gold, groups)
+    assert found.p < 0.01
+    assert found.freedom == 3
+    assert found.statistic > 11.3  # chi-squared, 1 % at three degrees of freedom
+
+
+def test_spread_test_keeps_its_promise_under_no_preference():
+    generator = np.random.default_rng(9)
+    p = []
+    for _ in range(300):
+        gold, given = generator.choice(list("ABC"), size=(2, 60), p=[0.5, 0.3, 0.2])
+        p.append(spread_test(given, gold, [str(i // 2) for i in range(60)], n=300).p)
+    assert 0.015 <= np.mean(np.array(p) <= 0.05) <= 0.09
+
+
+def test_models_on_the_same_groups_are_resampled_alike():
+    first, again = (np.concatenate(list(resamples(3000, 1500, 0))) for _ in range(2))
+    assert first.shape == (1500, 3000)
+    assert np.array_equal(first, again)
+    assert first.max() == 2999
+
+
+def test_unequal_lengths_of_letters_are_refused():
+    with pytest.raises(ValueError, match="2 answers, 1 golds and 2 groups"):
+        spread_test(["A", "B"], ["A"], ["x", "y"])
