@@ -44,6 +44,7 @@ bench: $(READY)
 	$(BIN)/python -m bench.rewards
 	$(BIN)/python -m bench.teacher
 	$(BIN)/python -m bench.data
+	$(BIN)/python -m bench.coverage
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache

@@ -8,6 +8,7 @@ the official one (`recipes.official`), which is what the paper's evaluation tool
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from data_prep.rows import Row
@@ -34,7 +35,8 @@ def predict(
     `accuracy` is in [0, 1] (the IoU of a box, else 0 or 1); `correct` means at least one half of it.
     `accuracy_official` is 0 or 1 (for a box: an IoU of one half), None for answer types that the toolkit
     does not know. `images` are the pictures in the order sent. A box row has `iou` in the three readings,
-    `valid_box` (one was read) and `center_hit` (its centre lies in the gold) in two, and `out_of_range`.
+    `valid_box` (one was read) and `center_hit` (its centre lies in the gold) in two, `out_of_range`,
+    and `target_size`, [width, height] of the picture that the box is in.
     `reward` are the keyword arguments of `rewards.compute_score`.
     """
     question = {
@@ -112,6 +114,7 @@ def _boxes(row: Row, scored: Mapping[str, Any]) -> dict[str, Any]:
         "valid_box": strict.valid,
         "center_hit": strict.center_hit,
         "out_of_range": scored["out_of_range"],
+        "target_size": frame(row)["image_size"],
     }
 
 
@@ -154,7 +157,8 @@ def _scores(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Accuracies with their 95 % intervals over image groups, what they are to be compared with, and habits.
 
     Shares are fractions of `n` rows. Baselines: `chance` is the mean accuracy of uniform guesses,
-    `constant` that of always giving one answer, `majority` the best of those (it gives `majority_answer`),
+    `constant` that of always giving one answer, `majority` the best of those (it gives `majority_answer`, and
+    to a question for a box the median of the right ones),
     `prior_matching` that of answers drawn by lot as often as they are right. `letters` and `gold` count the
     answers given and the right ones of rows with closed answers; boxes and numbers are none of them.
     `letter_bias` tests the two against each other. With box rows there are the keys of `_box_scores`
@@ -163,6 +167,7 @@ def _scores(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     n = len(predictions)
     groups = [p["group"] for p in predictions]
     closed = [p for p in predictions if p["answer_type"] in CLOSED]
+    boxes = [p for p in predictions if p["answer_type"] == "box"]
     gold = Counter(str(p["answer"]) for p in closed)
     majority_answer, majority_count = min(gold.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
     return {
@@ -172,7 +177,7 @@ def _scores(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         **_measured("accuracy", "_flexible", predictions),
         **_measured("accuracy", "_official", predictions),
         "chance": sum(p["chance"] for p in predictions) / n,
-        "majority": majority_count / n,
+        "majority": (majority_count + _constant_boxes(boxes)) / n,
         "majority_answer": majority_answer,
         "constant": {answer: count / n for answer, count in sorted(gold.items())},
         "prior_matching": sum(count**2 for count in gold.values()) / max(1, len(closed)) / n,
@@ -187,8 +192,20 @@ def _scores(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "letters": _counts(p["parsed"] or UNPARSED for p in closed),
         "gold": dict(sorted(gold.items())),
         "letter_bias": letter_bias(predictions),
-        **_box_scores([p for p in predictions if p["answer_type"] == "box"]),
+        **_box_scores(boxes),
     }
+
+
+def _constant_boxes(boxes: Sequence[Mapping[str, Any]]) -> float:
+    """Summed IoU of always giving, for each size of the target picture, the median of the right boxes."""
+    golds: dict[str, list[Sequence[float]]] = {}
+    for box in boxes:
+        golds.setdefault(str(box["target_size"]), []).append(box["answer"])
+    return sum(
+        official.score_box(tuple(map(median, zip(*members, strict=True))), gold).iou
+        for members in golds.values()
+        for gold in members
+    )
 
 
 def _box_scores(boxes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def finish_eval(run: RunDir, skill: float, wording: str = "A road.\n<answer> {} 
     records = []
     for row in map(Row.from_json, read_jsonl(prep.path / "rows" / "test.jsonl")):
         rng = random.Random(f"{row.id}/{run.path.name}")
-        wrong = [letter for letter in row.options if letter != row.answer]
+        wrong = [letter for letter in row.options or () if letter != row.answer] or ["null"]
         letter = row.answer if rng.random() < skill else rng.choice(wrong)
         records.append(predict(row, wording.format(letter), 40, False, "answer_only", {"format_weight": 0.1}))
     write_jsonl(run.path / "predictions.jsonl", records)

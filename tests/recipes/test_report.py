@@ -184,6 +184,26 @@ def test_no_category_learned_is_said(tmp_path):
     assert "No category is shown to be learned." in page.text
 
 
+@pytest.mark.parametrize("kept", ["facade", None])
+def test_boxes_are_told_by_level_and_are_no_letters(tmp_path, kept):
+    def boxed(row):
+        if row.category == kept:
+            return row
+        asked = {"task": "gs_grounding", "category": "level3", "meta": {"level": 3}}
+        return dataclasses.replace(row, options=None, answer=[0, 0, 16, 16], answer_type="box", **asked)
+
+    evals = make_pipeline(
+        tmp_path, make_prep(tmp_path / "prep", groups=6, change=boxed), {"base": 0.5, "sft": 0.9}
+    )
+    html = write_report(evals, None, None, tmp_path / "r.html", "t").read_text()
+    page = Page(html)
+    assert "[0, 0, 16, 16]</text>" not in html
+    assert ("how often each answer is given" in html) is (kept is not None)
+    for words in ("level 3", "level 3 and 4", "IoU from 0.5", "a box was read"):
+        assert words in page.text
+    assert page.open == []
+
+
 def test_the_file_stays_small_with_large_photographs(tmp_path):
     def enlarge(row):
         pictures = []

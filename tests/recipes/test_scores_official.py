@@ -109,7 +109,7 @@ def test_boxes_are_summed_up_by_level():
     overall = found["overall"]
     assert (overall["n"], overall["boxes"]) == (7, 6)
     assert overall["letters"] == overall["gold"] == {"B": 1}  # a box is no letter
-    assert overall["majority"] == 1 / 7
+    assert (overall["constant"], overall["majority"]) == ({"B": 1 / 7}, 1.0)
     assert found["official"]["boxes"]["retried"] == 2
 
 
@@ -117,8 +117,16 @@ def test_a_set_of_boxes_alone_has_no_letters():
     found = summarise([judged(box_row([0, 0, 9, 9]), "<answer>[0, 0, 9, 9]</answer>")])
     overall = found["overall"]
     assert (overall["letters"], overall["gold"], overall["letter_bias"]) == ({}, {}, None)
-    assert (overall["majority"], overall["majority_answer"], overall["prior_matching"]) == (0.0, "", 0.0)
+    assert (overall["majority"], overall["majority_answer"], overall["prior_matching"]) == (1.0, "", 0.0)
     assert found["official"]["choice"] is None
+
+
+def test_the_constant_box_is_the_median_for_every_size_of_the_target():
+    golds = [[0, 0, 10, 10], [0, 0, 10, 10], [0, 0, 10, 20]]
+    records = [judged(box_row(gold, name=f"s{i}"), "null") for i, gold in enumerate(golds)]
+    assert summarise(records)["overall"]["majority"] == pytest.approx((1 + 1 + 0.5) / 3)
+    records.append(judged(box_row([900, 0, 950, 50], PANORAMA, name="p"), "null"))
+    assert summarise(records)["overall"]["majority"] == pytest.approx((1 + 1 + 0.5 + 1) / 4)
 
 
 def test_answer_types_that_the_toolkit_does_not_know_have_no_official_score():
