@@ -65,6 +65,7 @@ MISTAKES = {
     ("grpo", *TINY, "reward.format_weight=1.5"): "reward.format_weight must be a number in [0, 1], got 1.5",
     ("grpo", *TINY, "reward.tolerance=10"): "reward.tolerance must be a number in [0, 1], got 10",
     ("eval", *TINY, "reward.iou_threshold=50"): "reward.iou_threshold must be a number in [0, 1], got 50",
+    ("eval", *TINY, "eval.rotate_options=4"): "eval.rotate_options=4 is too large",
     ("grpo", *TINY, "reward.format_mode=strict"): "reward.format_mode must be one of answer, full",
     ("grpo", *TINY, "reward.path=nowhere.py"): "reward.path=nowhere.py cannot be read as Python",
     ("grpo", *TINY, "grpo.monitors.stop_on=[letters]"): "did you mean letter_collapse?",
