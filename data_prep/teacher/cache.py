@@ -4,13 +4,11 @@ A reply is handed out only once it is on disk, so whatever a killed run went on 
 Replies that arrive together are written together: one flush to the disk serves many requests.
 """
 
-import asyncio
 import fcntl
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from data_prep.atomic import JsonlLog, read_jsonl
+from data_prep.atomic import read_jsonl
+from data_prep.endpoint.group_log import GroupLog
 from data_prep.errors import UserError
 from data_prep.teacher.messages import Reply
 
@@ -27,8 +25,6 @@ class ReplyCache:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self._replies: dict[str, Reply] = {}
-        self._waiting: list[tuple[dict[str, Any], asyncio.Future[None]]] = []
-        self._writer: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "ReplyCache":
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,14 +37,12 @@ class ReplyCache:
                 f"{self._path.parent} is in use by another run. Wait until it ends, or give this one a "
                 "teacher.cache= of its own."
             ) from None
-        self._log = JsonlLog(self._path)
+        self._log = GroupLog(self._path)
         self._replies = read_replies(self._path)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._writer:
-            await asyncio.wait([self._writer])
-        self._log.close()
+        await self._log.close()
         self._lock.close()
 
     def get(self, key: str) -> Reply | None:
@@ -66,32 +60,8 @@ class ReplyCache:
             "prompt_tokens": reply.prompt_tokens,
             "completion_tokens": reply.completion_tokens,
         }
-        written = asyncio.get_running_loop().create_future()
-        self._waiting.append((record, written))
-        if self._writer is None or self._writer.done():
-            self._writer = asyncio.create_task(self._write())
-        await written
+        await self._log.append(record)
         self._replies[key] = reply
-
-    async def _write(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            try:
-                await asyncio.to_thread(self._log.append, *(record for record, _ in batch))
-            except OSError as error:
-                _settle((written for _, written in batch), error)
-            else:
-                _settle(written for _, written in batch)
-
-
-def _settle(futures: Iterable["asyncio.Future[None]"], error: OSError | None = None) -> None:
-    for future in futures:
-        if future.done():
-            continue  # its request was cancelled
-        if error:
-            future.set_exception(error)
-        else:
-            future.set_result(None)
 
 
 def read_replies(path: Path) -> dict[str, Reply]:

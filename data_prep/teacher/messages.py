@@ -1,16 +1,12 @@
 """What is sent to a teacher's endpoint and what comes back, in the wire form of chat completions."""
 
-import base64
-import json
-import mimetypes
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from data_prep.atomic import digest, sha256_file
-
-_LETTERS_A_TOKEN = 4  # roughly, in English; for endpoints that do not count
+from data_prep.endpoint.wire import data_url, estimated, image_part, read_answer
 
 
 @dataclass(frozen=True)
@@ -48,17 +44,6 @@ class Reply:
     given_up: bool = False
 
 
-class MalformedError(ValueError):
-    """An answer over HTTP that holds no chat completion; the message says what is wrong with it."""
-
-
-@lru_cache(maxsize=64)  # the questions on one scene follow each other, and a retry soon follows its request
-def data_url(path: Path) -> str:
-    """A picture file as a data URL."""
-    kind = mimetypes.guess_type(path.name)[0] or "image/jpeg"
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
-
-
 file_hash = lru_cache(maxsize=2**16)(sha256_file)
 
 
@@ -79,7 +64,7 @@ def request_key(request: Request, model: str, options: dict[str, Any]) -> str:
 
 def request_messages(request: Request) -> list[dict[str, Any]]:
     """Chat messages of a request: the system text, then the pictures as data URLs and the text."""
-    pictures = [{"type": "image_url", "image_url": {"url": data_url(path)}} for path in request.images]
+    pictures = [image_part(data_url(path)) for path in request.images]
     return [
         {"role": "system", "content": request.system},
         {"role": "user", "content": [*pictures, {"type": "text", "text": request.text}]},
@@ -96,34 +81,15 @@ def read_reply(content: bytes, prompt: str) -> Reply:
     Raises:
         MalformedError: the content is cut short or no chat completion.
     """
-    try:
-        completion = json.loads(content)
-        choice = completion["choices"][0]
-        message = choice["message"]
-        text = _text(message.get("content"))
-        refused = message.get("refusal") or choice.get("finish_reason") == "content_filter"
-        cut_off = choice.get("finish_reason") == "length"
-        usage = completion.get("usage") or {}
-        counted = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise MalformedError(f"no chat completion ({type(error).__name__}: {error!s:.60})") from error
-    tokens = [
-        count if isinstance(count, int) else len(part) // _LETTERS_A_TOKEN
-        for count, part in zip(counted, (prompt, text), strict=True)
-    ]
-    if refused:
+    answer = read_answer(content)
+    tokens = (
+        estimated(prompt) if answer.prompt_tokens is None else answer.prompt_tokens,
+        estimated(answer.text) if answer.completion_tokens is None else answer.completion_tokens,
+    )
+    if answer.refused:
         return Reply(None, "refused", *tokens)
-    if cut_off:
+    if answer.cut_off:
         return Reply(None, "cut off at the token limit", *tokens)
-    if not text.strip():
+    if not answer.text.strip():
         return Reply(None, "empty", *tokens)
-    return Reply(text, None, *tokens)
-
-
-def _text(content: Any) -> str:
-    """A message's text; halves of surrogate pairs, which no UTF-8 file can hold, become U+FFFD."""
-    if isinstance(content, list):
-        content = "".join(part.get("text") or "" for part in content)
-    if not isinstance(content, str | None):
-        raise TypeError(f"content is {content!r:.40}")
-    return (content or "").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return Reply(answer.text, None, *tokens)

@@ -80,12 +80,16 @@ class Stub:
     async def start(self) -> str:
         """Serve in the running loop; returns the base URL."""
         app = web.Application(client_max_size=2**26)
-        app.router.add_post("/v1/chat/completions", self._answer)
+        app.add_routes(self.routes())
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
         return f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+
+    def routes(self) -> list[web.RouteDef]:
+        """What is served; endpoints for other tasks serve more."""
+        return [web.post("/v1/chat/completions", self._answer)]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
@@ -102,7 +106,7 @@ class Stub:
             self.log.append((key, False))
             return await self._misbehave(request, "status" if self.status else hardships[place])
         await asyncio.sleep(self.latency * rng.uniform(0.9, 1.1))
-        self.pictures[len(body["messages"][1]["content"]) - 1] += 1
+        self.pictures[len(body["messages"][-1]["content"]) - 1] += 1
         self.judged += body["model"] == "judge"
         answer = self.complete(body, rng)
         self.log.append((key, True))

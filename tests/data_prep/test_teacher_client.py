@@ -12,12 +12,13 @@ from omegaconf import OmegaConf
 from stub_endpoint import Stub
 from teacher_runs import teacher_config
 
+from data_prep.endpoint.limits import Limiter, pause, retry_after
+from data_prep.endpoint.wire import MalformedError
 from data_prep.errors import UserError
 from data_prep.teacher import client as client_module
 from data_prep.teacher.cache import FILE, ReplyCache
 from data_prep.teacher.client import Client, Reply, Request, Stopped
-from data_prep.teacher.limits import Limiter, pause, retry_after
-from data_prep.teacher.messages import MalformedError, read_reply, request_key
+from data_prep.teacher.messages import read_reply, request_key
 
 SYSTEM = "Overview\nKey Objects\nSpatial Reasoning"
 SIZES = "Picture 1 is 64 pixels wide and 48 high."
@@ -81,7 +82,7 @@ COUNTED = {
 @pytest.mark.parametrize("hardship", HARD)
 def test_hardships_are_survived_and_counted(hardship, tmp_path, monkeypatch):
     monkeypatch.setattr("stub_endpoint.HARDSHIPS", (hardship,))
-    monkeypatch.setattr("data_prep.teacher.limits.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("data_prep.endpoint.limits.FIRST_WAIT", 0.01)
     with Stub(flawed=False, trouble=1.0) as stub:
         replies, usage = ask(stub.base_url, tmp_path, *(question(n) for n in range(4)), timeout=0.2)
     assert all(reply.text for reply in replies)
@@ -110,7 +111,7 @@ def test_a_request_that_is_refused_is_given_up_alone(tmp_path):
 
 
 def test_an_endpoint_that_is_down_ends_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr("data_prep.teacher.limits.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("data_prep.endpoint.limits.FIRST_WAIT", 0.001)
     with Stub(status=500) as stub, pytest.raises(UserError, match="answered none of 32 requests"):
         ask(stub.base_url, tmp_path, *(question(n) for n in range(200)), tries=2)
     with pytest.raises(UserError, match="connection lost"):
@@ -137,11 +138,11 @@ def test_limits_stop_cleanly_and_keep_what_is_paid(keys, tmp_path):
 def test_a_full_disk_ends_the_run(tmp_path):
     async def run(base_url):
         async with Client(teacher_config(base_url), tmp_path) as client:
-            client._cache._log._out = open("/dev/full", "w")  # noqa: SIM115
+            client._cache._log._log._out = open("/dev/full", "w")  # noqa: SIM115
             try:
                 await asyncio.gather(*(client.ask(question(n)) for n in range(5)))
             finally:
-                client._cache._log._out = open(tmp_path / "other", "w")  # noqa: SIM115
+                client._cache._log._log._out = open(tmp_path / "other", "w")  # noqa: SIM115
 
     with Stub(flawed=False, trouble=0.0) as stub, pytest.raises(OSError) as told:  # noqa: PT011
         asyncio.run(run(stub.base_url))
@@ -153,9 +154,9 @@ def test_the_key_comes_from_the_environment(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="environment variable A_KEY"):
         Client(teacher_config("http://x", api_key_env="A_KEY"), tmp_path)
     monkeypatch.setenv("A_KEY", "secret")
-    client = Client(teacher_config("http://x", api_key_env="A_KEY"), tmp_path)
-    assert client._api.api_key == "secret"
-    assert "secret" not in OmegaConf.to_yaml(client._config)
+    config = teacher_config("http://x", api_key_env="A_KEY")
+    assert Client(config, tmp_path)._sender._api.api_key == "secret"
+    assert "secret" not in OmegaConf.to_yaml(config)
 
 
 def test_two_runs_do_not_share_a_folder_at_once(tmp_path):

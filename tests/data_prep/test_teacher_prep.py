@@ -106,7 +106,7 @@ def test_a_limit_that_is_raised_goes_on_in_the_same_directory(release, tmp_path)
 
 
 def test_rows_that_were_never_answered_are_asked_for_again_or_set_aside(release, tmp_path, monkeypatch):
-    monkeypatch.setattr("data_prep.teacher.limits.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("data_prep.endpoint.limits.FIRST_WAIT", 0.001)
     with Stub(flawed=False, trouble=0.2) as stub:
         asked = words(release, stub.base_url, "teacher.tries=1")
         run = open_prep(tmp_path, *asked)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import aiohttp
 import openai
 
+from data_prep.endpoint.address import Endpoint
+from data_prep.endpoint.limits import retry_after
+from data_prep.endpoint.wire import MalformedError
 from data_prep.errors import UserError
-from data_prep.teacher.limits import retry_after
-from data_prep.teacher.messages import MalformedError
 
 ERRORS = (openai.OpenAIError, aiohttp.ClientError, TimeoutError, MalformedError)
 """What a request over HTTP may raise."""
@@ -35,15 +36,6 @@ class Fault:
         return f"{self.name}: {self.detail}" if self.detail else self.name
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """Where requests go, for messages to the user."""
-
-    base_url: str
-    model: str
-    key_name: str | None
-
-
 def classify(error: Exception, endpoint: Endpoint) -> Fault:
     """The fault behind one of `ERRORS`.
 
@@ -69,12 +61,12 @@ def _status(error: openai.APIStatusError, endpoint: Endpoint) -> Fault:
     if status in (401, 403):
         raise UserError(
             f"{endpoint.base_url} refuses {key} (status {status}: {said}). Set that environment variable, or "
-            "name the right one with teacher.api_key_env=."
+            f"name the right one with {endpoint.section}.api_key_env=."
         )
     if status == 404 or error.code == "model_not_found":
         raise UserError(
             f"{endpoint.base_url} has no model {endpoint.model!r} (status {status}: {said}). Mend "
-            "teacher.model= or teacher.base_url=."
+            f"{endpoint.section}.model= or {endpoint.section}.base_url=."
         )
     wait = retry_after(error.response.headers)
     if status == 402 or error.code == "insufficient_quota" or (wait or 0.0) > LONGEST_RETRY_AFTER:
