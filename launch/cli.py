@@ -15,6 +15,8 @@ COMMANDS = {
     "sft": "fine-tune the base model on the SFT half",
     "grpo": "train the SFT model with GRPO (verl) on the RL half",
     "eval": "answer the test set with one checkpoint and score it",
+    "serve": "serve one checkpoint with vLLM until Ctrl-C",
+    "parity": "compare the two engines on 32 rows: prompt ids, pictures, answers",
     "pipeline": "prep, sft, grpo, the evaluations of base, SFT and SFT+RL, and the report",
     "report": "write report.html from the evaluations that are finished",
     "generate": "write a release from image pairs of your own, for prep to read",

@@ -13,10 +13,10 @@ from data_prep.cvsbench.layout import SPLITS, parts
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
 from launch.local import stage_command, stage_environment
-from launch.pipeline import label, shown, stages_of
+from launch.pipeline import REPEATED, label, shown, stages_of
 from launch.preflight import findings
 from recipes.run_dir import RunDir
-from recipes.stages import Stage
+from recipes.stages import ENDPOINT, ONE_CHECKPOINT, Stage
 
 WRITES = {
     "generate": "release/, set_aside.jsonl, answers.json, replies/",
@@ -25,7 +25,10 @@ WRITES = {
     "base": "checkpoint/",
     "sft": "checkpoint/, checkpoints/ (to resume from), metrics.jsonl",
     "grpo": "checkpoint/, probe.json, rollouts.jsonl, metrics.jsonl, verl.log, verl/ (to resume from)",
-    "eval": "predictions.jsonl, attempts.jsonl, scores.json, official.json",
+    "eval": "predictions.jsonl, attempts.jsonl, scores.json, official.json, engine.json, failures.jsonl (where rows "
+    "failed)",
+    "parity": "parity.json",
+    "serve": "vllm.log",
 }
 ALWAYS = "config.yaml, inputs.json, command.txt, environment.txt"
 
@@ -91,18 +94,34 @@ def _generation(config: DictConfig, stages: Sequence[Stage]) -> Iterator[str]:
 
 
 def _describe(stage: Stage) -> Iterator[str]:
-    begun = stage.name != "audit" and (stage.path / "config.yaml").exists()
+    repeated = stage.name in ("audit", *REPEATED)
+    begun = not repeated and (stage.path / "config.yaml").exists()
     state = "finished" if stage.finished else "to go on" if begun else "to run"
     yield f"{label(stage)} ({state})"
     yield f"  folder   {shown(stage.path)}"
     yield from (f"  reads    {source}" for source in _reads(stage))
     teacher = ", teacher/, teacher_report.{md,json}" if _asks_teacher(stage) else ""
-    manifest = "" if stage.name == "audit" else ", manifest.json"
+    manifest = "" if repeated else ", manifest.json"
     yield f"  writes   {WRITES[stage.name]}{teacher}; {ALWAYS}{manifest}"
     environment = [f"{key}={shlex.quote(value)}" for key, value in stage_environment(stage).items()]
     yield f"  command  {' '.join([*environment, shlex.join(stage_command(stage))])}"
     if stage.name == "grpo":
         yield from _verl(stage)
+    if stage.name == "serve" or (stage.name in ONE_CHECKPOINT and stage.config["eval"]["serve"]):
+        yield f"  vllm     {shlex.join(_vllm(stage))}"
+
+
+def _vllm(stage: Stage) -> list[str]:
+    from recipes import serve
+
+    config = OmegaConf.create(stage.config)
+    assert isinstance(config, DictConfig)
+    checkpoint = config.eval.checkpoint
+    if checkpoint in stage.inputs:
+        checkpoint = str(stage.inputs[checkpoint].path / "checkpoint")
+    elif checkpoint == "base":
+        checkpoint = config.model.path
+    return serve.command(config, checkpoint)
 
 
 def _reads(stage: Stage) -> Iterator[str]:
@@ -129,8 +148,12 @@ def _reads(stage: Stage) -> Iterator[str]:
         yield f"{shown(source.path)} ({name})"
     if "model" in config and stage.name != "base" and config["model"]["build"] is None:
         yield f"{config['model']['path']} (the base model)"
-    if stage.name == "eval" and config["eval"]["checkpoint"] not in ("base", *stage.inputs):
+    if stage.name not in ONE_CHECKPOINT:
+        return
+    if config["eval"]["checkpoint"] not in ("base", ENDPOINT, *stage.inputs):
         yield f"{config['eval']['checkpoint']} (the checkpoint)"
+    if stage.name == "eval" and config["eval"]["engine"] == "openai" and not config["eval"]["serve"]:
+        yield f"{config['eval']['endpoint']['base_url']} (the server)"
 
 
 def _sources(data: dict[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from data_prep.errors import UserError
 from launch.local import asked_command, run_stage
 from launch.preflight import check
-from recipes.stages import Stage, plan
+from recipes.stages import ONE_CHECKPOINT, Stage, plan
 
 # Label of the report -> checkpoint and whether its pictures are blank.
 EVALUATIONS = {
@@ -21,6 +21,7 @@ EVALUATIONS = {
     "grpo": ("grpo", False),
     "grpo-blank": ("grpo", True),
 }
+REPEATED = ("serve", "parity")  # commands whose last stage is never finished: it runs each time
 
 
 def execute(command: str, config: DictConfig, asked: Sequence[str]) -> int:
@@ -43,9 +44,12 @@ def execute(command: str, config: DictConfig, asked: Sequence[str]) -> int:
         return _report(config)
     stages = stages_of(command, config)
     check(config, stages)
-    if config.check:
-        _say(f"audit: writes into {shown(stages[0].path)}")
-        return run_stage(stages[0], asked_command(asked))
+    if config.check or command in REPEATED:
+        *before, last = stages
+        if status := _run(before, asked_command(asked)):
+            return status
+        _say(f"{label(last)}: writes into {shown(last.path)}")
+        return run_stage(last, asked_command(asked))
     status = _run(stages, asked_command(asked))
     return _report(config) if command == "pipeline" and status == 0 else status
 
@@ -101,10 +105,10 @@ def _report(config: DictConfig) -> int:
 
 def label(stage: Stage) -> str:
     """The stage in words: its name and, of an evaluation, what it evaluates."""
-    if stage.name != "eval":
+    if stage.name not in ONE_CHECKPOINT:
         return stage.name
     evaluation = stage.config["eval"]
-    return f"eval of {evaluation['checkpoint']}{' on blank pictures' if evaluation['blank'] else ''}"
+    return f"{stage.name} of {evaluation['checkpoint']}{' on blank pictures' if evaluation['blank'] else ''}"
 
 
 def duration(seconds: float) -> str:

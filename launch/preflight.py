@@ -11,10 +11,10 @@ from launch.compose import is_unset, leaf_keys
 from launch.local import used_gpus
 from launch.machine import GIB, existing_parent, free_disk, gpus, version
 from launch.values import batch_faults, faults
-from recipes import VERL, reward_settings
-from recipes.stages import SECTIONS, Stage
+from recipes import VERL, reward_settings, serve
+from recipes.stages import ENDPOINT, ONE_CHECKPOINT, SECTIONS, Stage
 
-MODEL_STAGES = {"sft", "grpo", "eval"}
+MODEL_STAGES = {"sft", "grpo", *ONE_CHECKPOINT}
 UNSET = {
     "data.root": "the folder that holds cvusa/ and fov/ of the downloaded CVSBench release",
     "teacher.path": 'a JSON-lines file of {"id", "reasoning"}',
@@ -49,7 +49,12 @@ def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
     if "reward" in sections:
         found += _reward(config)
     if names & MODEL_STAGES:
-        found += [*_model(config), *_devices(config)]
+        found += _model(config)
+    # A server elsewhere has the devices for its model.
+    if names & MODEL_STAGES - {"eval"} or ("eval" in names and _answers_here(config)):
+        found += _devices(config)
+    if names & {*ONE_CHECKPOINT}:
+        found += _engine(config, names)
     found += [*_software(config, names), *_directories(stages), *_disk(config, ahead)]
     return found
 
@@ -145,6 +150,38 @@ def _generation(config: DictConfig) -> Iterator[str]:
         )
     if generation.prompts is not None and not Path(generation.prompts).is_dir():
         yield f"generation.prompts={generation.prompts} is no folder: give one, or null."
+
+
+def _answers_here(config: DictConfig) -> bool:
+    return config.eval.engine == "transformers" or config.eval.serve
+
+
+def _engine(config: DictConfig, names: set[str]) -> Iterator[str]:
+    evaluation = config.eval
+    endpoint = evaluation.endpoint
+    if (evaluation.serve or "serve" in names) and (missing := serve.lacks()):
+        yield missing
+    if names & {"serve", "parity"} and evaluation.checkpoint == ENDPOINT:
+        yield "eval.checkpoint=endpoint has no weights here: give base, sft, grpo or the folder of one."
+    if "eval" in names and evaluation.engine != "openai":
+        for key, wanted in (("serve", evaluation.serve), ("checkpoint", evaluation.checkpoint == ENDPOINT)):
+            if wanted:
+                yield f"eval.{key}={evaluation[key]} wants a server: add eval.engine=openai."
+    if not names & {"eval", "parity"} or ("parity" not in names and evaluation.engine != "openai"):
+        return
+    if evaluation.serve:
+        if endpoint.model is not None:
+            yield f"eval.endpoint.model={endpoint.model} is of another server: drop it, or eval.serve=true."
+        return
+    if evaluation.checkpoint == ENDPOINT and endpoint.model is None:
+        yield "eval.checkpoint=endpoint wants the name of the model: eval.endpoint.model=."
+    if not str(endpoint.base_url).startswith(("http://", "https://")):
+        yield f"eval.endpoint.base_url={endpoint.base_url} is no address: it begins with http:// or https://."
+    if endpoint.api_key_env is not None and not os.environ.get(endpoint.api_key_env):
+        yield (
+            f"the environment variable {endpoint.api_key_env} holds no key for the server: set it, name "
+            "another with eval.endpoint.api_key_env=, or set that to null for a server that wants none."
+        )
 
 
 def _model(config: DictConfig) -> Iterator[str]:

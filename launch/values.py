@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from data_prep.cvsbench.layout import TASKS
 from launch.compose import is_unset, nearest
 from launch.local import used_gpus
+from recipes.engines import ENGINES
 from recipes.monitor_readings import MONITORS
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -23,6 +24,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "model.attention": ("auto", "sdpa", "eager", "flash_attention_2"),
     "sft.scheduler": ("cosine", "linear", "constant", "constant_with_warmup"),
     "sft.shard": ("none", "zero2", "zero3", "fsdp"),
+    "eval.engine": ENGINES,
     "grpo.monitors.stop_on": tuple(MONITORS),
     "grpo.kl_type": ("low_var_kl", "kl", "abs", "mse", "full"),
 }  # fmt: skip
@@ -36,6 +38,8 @@ AT_LEAST: dict[str, float] = {
             "model.max_image_tokens", "model.max_prompt_tokens", "model.max_response_tokens",
             "model.sft_micro_batch_size", "model.grpo_micro_batch_size", "model.eval_batch_size",
             "teacher.concurrency", "teacher.tries", "teacher.max_requests",
+            "eval.endpoint.concurrency", "eval.endpoint.tries",
+            "serve.port", "serve.max_images", "serve.tensor_parallel",
         ),
         1,
     ),
@@ -47,11 +51,12 @@ AT_LEAST: dict[str, float] = {
 }  # fmt: skip
 ABOVE_ZERO = (
     "grpo.temperature", "sft.max_grad_norm", "grpo.max_grad_norm", "grpo.rollout_memory",
-    "teacher.timeout", "teacher.max_overlap",
+    "teacher.timeout", "teacher.max_overlap", "eval.endpoint.timeout", "serve.memory", "serve.start_timeout",
     "generation.blind.share", "generation.arrows.length", "generation.arrows.flat_share",
 )  # fmt: skip
 SHARES = (
-    "grpo.probe.max_flat_share", "grpo.rollout_memory", "sft.lora.dropout", "teacher.max_overlap",
+    "grpo.probe.max_flat_share", "grpo.rollout_memory", "sft.lora.dropout", "serve.memory",
+    "teacher.max_overlap",
     "generation.test_share", "generation.blind.share", "generation.arrows.length",
     "generation.arrows.separation", "generation.arrows.flat_share",
 )  # fmt: skip

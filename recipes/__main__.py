@@ -15,6 +15,8 @@ MODULES = {
     "sft": "recipes.sft",
     "grpo": "recipes.grpo",
     "eval": "recipes.evaluate",
+    "parity": "recipes.parity",
+    "serve": "recipes.serve",
 }
 
 

@@ -1,31 +1,19 @@
 """Answer rows with a vision-language model in this process: batched, left-padded, with a key-value cache."""
 
 import functools
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from omegaconf import DictConfig
 from PIL import Image
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import BatchFeature, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from data_prep.errors import UserError
 from data_prep.prompts import PromptSpec, build_messages
 from data_prep.rows import Row
 from recipes.backbone import load_model, load_processor
-
-GREEDY_BELOW = 0.01  # at this temperature and below, sampling and taking the likeliest token are the same
-MID_GREY = (128, 128, 128)
-
-
-class Completion(NamedTuple):
-    """What the model wrote; `tokens` counts the end token, and `truncated` says that none came in time."""
-
-    text: str
-    tokens: int
-    truncated: bool
+from recipes.engines.answers import GREEDY_BELOW, MID_GREY, Completion, row_seed
 
 
 class Decoder:
@@ -63,14 +51,7 @@ class Decoder:
         Raises:
             UserError: the batch does not fit into the memory of the GPU.
         """
-        texts = [
-            self.processor.apply_chat_template(
-                build_messages(row, prompt), add_generation_prompt=True, tokenize=False
-            )
-            for row in rows
-        ]
-        flat = [picture for shown in pictures for picture in shown]
-        inputs = self.processor(text=texts, images=flat or None, padding=True, return_tensors="pt")
+        inputs = self.inputs(rows, pictures, prompt)
         if not inputs["attention_mask"][:, -1].all():
             raise RuntimeError("the batch is padded on the right; a model would continue from the padding")
         noise = LogitsProcessorList()
@@ -85,6 +66,19 @@ class Decoder:
                 "give a smaller model.eval_batch_size (the evaluation continues, nothing is lost)."
             ) from error
         return [self._completion(ids) for ids in output[:, inputs["input_ids"].shape[1] :].tolist()]
+
+    def inputs(
+        self, rows: Sequence[Row], pictures: Sequence[Sequence[Image.Image]], prompt: PromptSpec
+    ) -> BatchFeature:
+        """What the model is given: token ids (rows, length), padded on the left, and patches of pictures."""
+        texts = [
+            self.processor.apply_chat_template(
+                build_messages(row, prompt), add_generation_prompt=True, tokenize=False
+            )
+            for row in rows
+        ]
+        flat = [picture for shown in pictures for picture in shown]
+        return self.processor(text=texts, images=flat or None, padding=True, return_tensors="pt")
 
     def _completion(self, ids: list[int]) -> Completion:
         end = next((i for i, token in enumerate(ids) if token in self.stops), None)
@@ -108,11 +102,6 @@ class _RowNoise(LogitsProcessor):
         drawn = [torch.empty(scores.shape[1]).exponential_(generator=own) for own in self.generators]
         gumbel = -torch.stack(drawn).log().to(scores.device)
         return scores.float() / self.temperature + gumbel
-
-
-def row_seed(seed: int, name: str) -> int:
-    """A 63-bit number that depends on the seed and the row alone."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:8]) >> 1
 
 
 class Pictures:

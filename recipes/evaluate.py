@@ -1,66 +1,73 @@
 """Evaluation: a checkpoint answers the test rows (predictions.jsonl) and is scored (scores.json).
 
-official.json lists the rows that the paper's toolkit would drop or ask with other pictures.
+An engine answers (`recipes.engines`): transformers in this process, or an OpenAI-compatible server. Answers
+are on disk before the run goes on, so a killed evaluation continues behind the last whole line. At the paper's
+temperature of 0.01 decoding is greedy, which scores.json says.
 
-Runs in this process with transformers. Answers are written after every batch, so a killed evaluation
-goes on behind the last whole line. At the paper's temperature of 0.01 decoding is greedy (see
-`recipes.decoding`), which scores.json says.
+    attempts.jsonl  the circumstances under which rows were answered
+    engine.json     what answered: name and version, name of the served model
+    failures.jsonl  rows that a server never answered, with the reason
+    official.json   rows that the paper's toolkit would drop or ask with other pictures
 """
 
 import datetime
+import heapq
+import json
 import subprocess
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
-
-from data_prep.atomic import JsonlLog, read_jsonl, sha256_file, write_json
+from data_prep.atomic import JsonlLog, read_jsonl, sha256_file, write_json, write_jsonl
 from data_prep.errors import UserError
 from data_prep.prompts import load_prompt
 from data_prep.rows import Row
 from data_prep.scoring import rotate_options
 from data_prep.single_view import check_single_view
-from recipes import attempts, reward_settings
-from recipes.backbone import PIXELS_PER_TOKEN
-from recipes.decoding import GREEDY_BELOW, Decoder, Pictures, row_seed
+from data_prep.tokens import token_side
+from recipes import attempts, engines, reward_settings
+from recipes.engines.answers import GREEDY_BELOW, Completion, row_seed
 from recipes.official_differences import differences
 from recipes.progress import StepProgress
 from recipes.run_dir import RunDir
 from recipes.scores import predict, summarise
-from recipes.stages import checkpoint_path, recipe_hash
+from recipes.serve import reachable
+from recipes.stages import ENDPOINT, checkpoint_path, recipe_hash
 from recipes.tracking import metrics_log
+
+ENGINE_KEYS = ("engine", "served_model")
 
 
 def run(run: RunDir) -> None:
     """Answer what is not yet answered, then score.
 
     Raises:
-        UserError: no test rows, no checkpoint, or a row that shows the view which its task hides.
+        UserError: no test rows, no checkpoint, a row that shows the view which its task hides, no server that
+            answers, or rows that it never answered.
     """
     config, prep = run.config, run.inputs["prep"]
     source = prep.path / "rows" / "test.jsonl"
-    rows = choose_rows(map(Row.from_json, read_jsonl(source)), config.eval.max_rows, prep.config.seed)
-    if not rows:
+    asked = chosen_ids(source, config.eval.max_rows, prep.config.seed)
+    if not asked:
         raise UserError(f"{source} has no test rows; check data.subsets, data.tasks and data.categories.")
-    for row in rows:
-        check_single_view(row)
-    rows = [rotate_options(row, config.eval.rotate_options) for row in rows]
-    _answer(run, rows)
+    failures = _answer(run, source, asked)
+    _set_failures(run, failures, config.eval.allow_failures)
     predictions = list(read_jsonl(run.path / "predictions.jsonl"))
-    if sorted(p["id"] for p in predictions) != sorted(row.id for row in rows):
+    if sorted(p["id"] for p in predictions) != sorted(asked - failures.keys()):
         raise RuntimeError(f"{run.path / 'predictions.jsonl'} does not hold every test row exactly once")
-    scores = summarise(predictions) | {"provenance": _provenance(run, len(rows))}
+    if not predictions:
+        raise UserError(f"no row was answered; {run.path / 'failures.jsonl'} says why.")
+    scores = summarise(predictions) | {"provenance": _provenance(run, len(predictions), len(failures))}
     scores["provenance"]["attempts"] = len(attempts.read(run.path))
     write_json(run.path / "scores.json", scores)
-    write_json(run.path / "official.json", differences(rows, prep.path / "quarantine.jsonl"))
+    write_json(run.path / "official.json", differences(_stream(source, asked), prep.path / "quarantine.jsonl"))
     numbers = {key: value for key, value in scores["overall"].items() if isinstance(value, (int, float))}
     with metrics_log(run) as metrics:
-        metrics.append({"step": len(rows), **numbers})
+        metrics.append({"step": len(predictions), **numbers})
     run.finish(
         {
-            "rows": len(rows),
+            "rows": len(predictions),
+            "failures": len(failures),
             "accuracy": scores["overall"]["accuracy"],
             "predictions_sha256": sha256_file(run.path / "predictions.jsonl"),
         }
@@ -74,74 +81,129 @@ def choose_rows(rows: Iterator[Row], most: int | None, seed: int) -> list[Row]:
     return sorted(rows, key=lambda row: (row_seed(seed, row.id), row.id))[:most]
 
 
-def batches(rows: Sequence[Row], size: int, model: DictConfig) -> list[list[Row]]:
-    """Cut the rows into batches of like length, the longest first, so that a lack of memory shows at once.
+def chosen_ids(source: Path, most: int | None, seed: int) -> set[str]:
+    """The ids of the rows that `choose_rows` would take from the file `source`."""
+    ids = (record["id"] for record in read_jsonl(source))
+    if most is None:
+        return set(ids)
+    return set(heapq.nsmallest(most, ids, key=lambda row_id: (row_seed(seed, row_id), row_id)))
 
-    Pictures make most of a prompt, so their tokens are the length; rows with the same ones stand together.
+
+def _stream(source: Path, wanted: set[str], rotated: int = 0) -> Iterator[Row]:
+    """The rows of `wanted`, one at a time, their options moved on by `rotated` letters.
+
+    Raises:
+        UserError: a row shows the view which its task hides.
     """
-    pixels = PIXELS_PER_TOKEN[model.family]
-
-    def key(row: Row) -> tuple[int, list[str], str]:
-        tokens = sum(min(i.width * i.height // pixels, model.max_image_tokens) for i in row.images)
-        return -tokens, [image.path for image in row.images], row.id
-
-    ordered = sorted(rows, key=key)
-    return [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    for record in read_jsonl(source):
+        if record["id"] in wanted:
+            row = Row.from_json(record)
+            check_single_view(row)
+            yield rotate_options(row, rotated)
 
 
-def _answer(run: RunDir, rows: list[Row]) -> None:
-    """Append a prediction for every row that has none."""
+def _answer(run: RunDir, source: Path, asked: set[str]) -> dict[str, str]:
+    """Append a prediction for every row that has none; returns why rows have none, by their id."""
     config, prep = run.config, run.inputs["prep"]
+    target = run.path / "predictions.jsonl"
+    JsonlLog(target).close()  # drops a line that a kill cut short
+    left = asked - {record["id"] for record in read_jsonl(target)}
+    if not left:
+        return {}
     checkpoint = checkpoint_path(run, config.eval.checkpoint)
     prompt = load_prompt(prep.config.prompt)
-    pictures = Pictures(prep.path / "images", config.eval.blank)
     reward = reward_settings.options(config.reward)
-    target = run.path / "predictions.jsonl"
-    with JsonlLog(target) as log:
-        done = {record["id"] for record in read_jsonl(target)}
-        if len(done) == len(rows):
-            return
-        decoder = Decoder(
-            checkpoint, config.model, config.eval.temperature, config.eval.max_new_tokens, prep.config.seed
+    answered, correct, attempt = len(asked) - len(left), 0, ""
+    with (
+        reachable(config, checkpoint, run.path / "vllm.log") as reached,
+        StepProgress("evaluation", len(asked), already=answered) as progress,
+    ):
+
+        def on_records(records: Sequence[dict[str, Any]], note: str) -> None:
+            nonlocal answered, correct
+            answered += len(records)
+            correct += sum(record["correct"] for record in records)
+            new = answered - len(asked) + len(left)
+            progress.update(answered, f"{correct / new:.1%} right {note}".rstrip())
+
+        def on_engine(about: dict[str, str]) -> None:
+            nonlocal attempt
+            _note_engine(run, about)
+            attempt = attempts.note(run.path, _provenance(run, len(asked), 0))
+
+        def record(row: Row, completion: Completion) -> dict[str, Any]:
+            return predict(row, *completion, prompt.format, reward) | {"run": attempt}
+
+        return engines.answer(
+            engines.Job(
+                config=reached,
+                seed=prep.config.seed,
+                checkpoint=checkpoint,
+                prompt=prompt,
+                images=prep.path / "images",
+                rows=_stream(source, left, config.eval.rotate_options),
+                log=target,
+                record=record,
+                on_records=on_records,
+                on_engine=on_engine,
+            )
         )
-        attempt = attempts.note(run.path, _provenance(run, len(rows)))
-        correct = 0
-        with StepProgress("evaluation", len(rows), already=len(done)) as progress:
-            answered = already = len(done)
-            for batch in batches(rows, config.model.eval_batch_size, config.model):
-                left = [row for row in batch if row.id not in done]
-                if not left:
-                    continue
-                completions = decoder.answer(left, [pictures.of(row) for row in left], prompt)
-                records = [
-                    predict(row, *completion, prompt.format, reward) | {"run": attempt}
-                    for row, completion in zip(left, completions, strict=True)
-                ]
-                log.append(*records)
-                answered += len(records)
-                correct += sum(record["correct"] for record in records)
-                progress.update(answered, f"{correct / (answered - already):.1%} right")
 
 
-def _provenance(run: RunDir, rows: int) -> dict[str, Any]:
+def _set_failures(run: RunDir, failures: dict[str, str], allowed: bool) -> None:
+    """List the rows that the server never answered; those of an earlier attempt were asked for again.
+
+    Raises:
+        UserError: there are some, and `eval.allow_failures` is not set.
+    """
+    target = run.path / "failures.jsonl"
+    if not failures:
+        target.unlink(missing_ok=True)
+        return
+    write_jsonl(target, ({"id": row_id, "reason": reason} for row_id, reason in sorted(failures.items())))
+    if not allowed:
+        row_id, reason = min(failures.items())
+        raise UserError(
+            f"{len(failures)} rows were never answered (the first is {row_id}: {reason}); {target} lists "
+            "them. What is answered is kept: give the same command again to ask for these alone, or score "
+            "without them with eval.allow_failures=true."
+        )
+
+
+def _note_engine(run: RunDir, about: dict[str, str]) -> None:
+    """Keep what answers in engine.json; where a later attempt has another engine, both stand there."""
+    known = _engines(run)
+    if about not in known:
+        write_json(run.path / "engine.json", [*known, about])
+
+
+def _engines(run: RunDir) -> list[dict[str, str]]:
+    path = run.path / "engine.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def _provenance(run: RunDir, rows: int, failures: int) -> dict[str, Any]:
     config, prep = run.config, run.inputs["prep"]
     greedy = config.eval.temperature <= GREEDY_BELOW
+    used = {key: " and ".join(dict.fromkeys(e[key] for e in _engines(run))) for key in ENGINE_KEYS}
+    named = config.eval.checkpoint == ENDPOINT
     return {
         "checkpoint": checkpoint_path(run, config.eval.checkpoint),
         "recipe": {"name": config.recipe_name, "scale": config.scale_name, "hash": recipe_hash(run)},
-        "model": config.model.name,
+        "model": used["served_model"] if named else config.model.name,
         "rows": rows,
+        "failures": failures,
         "blank_pictures": config.eval.blank,
         "rotate_options": config.eval.rotate_options,
         "views": prep.config.data.get("views", "none"),
         "prompt": prep.config.prompt.format,
         "prompt_hash": load_prompt(prep.config.prompt).hash,
-        "engine": f"transformers {version('transformers')}, torch {version('torch')}",
+        **used,
         "decoding": "greedy" if greedy else f"sampled at temperature {config.eval.temperature}",
         "temperature": config.eval.temperature,
         "max_new_tokens": config.eval.max_new_tokens,
         "max_image_tokens": config.model.max_image_tokens,
-        "max_pixels": config.model.max_image_tokens * PIXELS_PER_TOKEN[config.model.family],
+        "max_pixels": config.model.max_image_tokens * token_side(config.model.family) ** 2,
         "seed": prep.config.seed,
         "commit": _commit(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -91,7 +91,8 @@ def words(found: dict[str, Any]) -> str:
 def measure(run: RunDir) -> dict[str, Any]:
     """Answer the sample with the start checkpoint in this process; the keys are those of probe.json."""
     from recipes.decoding import Decoder, Pictures
-    from recipes.evaluate import batches, choose_rows
+    from recipes.engines.answers import batches
+    from recipes.evaluate import choose_rows
     from recipes.progress import StepProgress
     from recipes.scores import predict
 

@@ -23,10 +23,11 @@ from data_prep.errors import UserError
 
 # How fast or where a stage runs, not what it makes: a run continues when these change.
 NEUTRAL = {
-    "allow_unanswered", "allow_unreadable", "api_key_env", "base_url", "cache", "cluster", "concurrency",
-    "device", "eval_batch_size", "gradient_checkpointing", "grpo_micro_batch_size", "keep_checkpoints",
-    "logger", "max_cost", "max_requests", "monitors", "parameters", "price_in", "price_out", "probe",
-    "rollout_memory", "save_every", "sft_micro_batch_size", "shard", "tensor_parallel", "timeout", "tries",
+    "allow_failures", "allow_unanswered", "allow_unreadable", "api_key_env", "base_url", "cache",
+    "cluster", "concurrency", "device", "eval_batch_size", "gradient_checkpointing",
+    "grpo_micro_batch_size", "keep_checkpoints", "logger", "max_cost", "max_requests", "monitors",
+    "parameters", "price_in", "price_out", "probe", "rollout_memory", "save_every", "serve",
+    "sft_micro_batch_size", "shard", "tensor_parallel", "timeout", "tries",
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from data_prep.errors import UserError
 from recipes.run_dir import NEUTRAL, RunDir
 
 CHECKPOINT_STAGES = ("base", "sft", "grpo")
+ENDPOINT = "endpoint"  # as eval.checkpoint: the model that eval.endpoint names, whatever it is
 
 # Top-level keys of the configuration that change what a stage makes.
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -26,8 +27,11 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "base": ("seed", "model"),
     "sft": ("seed", "model", "sft"),
     "grpo": ("seed", "model", "reward", "grpo"),
-    "eval": ("model", "reward", "eval"),
+    "eval": ("model", "reward", "eval", "serve"),
+    "parity": ("model", "reward", "eval", "serve"),
+    "serve": ("model", "eval", "serve"),
 }
+ONE_CHECKPOINT = ("eval", "parity", "serve")  # stages that work with the model of eval.checkpoint
 
 
 @dataclass(frozen=True)
@@ -73,11 +77,11 @@ def plan(cfg: DictConfig, name: str) -> Stage:
     assert isinstance(resolved, dict)
     config = {key: resolved[key] for key in ("recipe_name", "scale_name", "logger", "cluster")}
     config |= {key: resolved[key] for key in SECTIONS[name]}
-    parts = {key: _without_neutral(resolved[key]) for key in SECTIONS[name]}
+    parts = {key: _without_neutral(resolved[key]) for key in SECTIONS[name] if key not in NEUTRAL}
     identity = digest([name, parts, {key: stage.hash for key, stage in inputs.items()}])[:10]
     label = name
-    if name == "eval":
-        label = f"eval-{Path(cfg.eval.checkpoint).name}{'-blank' if cfg.eval.blank else ''}"
+    if name in ONE_CHECKPOINT:
+        label = f"{name}-{Path(cfg.eval.checkpoint).name}{'-blank' if cfg.eval.blank else ''}"
         label += f"-rotated{cfg.eval.rotate_options}" if cfg.eval.rotate_options else ""
     family = cfg.recipe_name if cfg.scale_name == "paper" else f"{cfg.recipe_name}-{cfg.scale_name}"
     path = Path(cfg.runs_dir) / family / f"{label}-{identity}"
@@ -92,16 +96,18 @@ def _upstream(cfg: DictConfig, name: str) -> list[str]:
         return ["prep", *built]
     if name == "grpo":
         return ["prep", "sft"]
-    if name == "eval":
-        checkpoint = cfg.eval.checkpoint
+    if name in ONE_CHECKPOINT:
+        checkpoint, rows = cfg.eval.checkpoint, [] if name == "serve" else ["prep"]
+        if checkpoint == ENDPOINT:
+            return rows
         if checkpoint in CHECKPOINT_STAGES:
-            return ["prep", *([] if checkpoint == "base" and not built else [checkpoint])]
+            return [*rows, *([] if checkpoint == "base" and not built else [checkpoint])]
         if not Path(checkpoint).is_dir():
             raise UserError(
-                f"eval.checkpoint={checkpoint} is neither one of {', '.join(CHECKPOINT_STAGES)} "
+                f"eval.checkpoint={checkpoint} is neither one of {', '.join((*CHECKPOINT_STAGES, ENDPOINT))} "
                 "nor the folder of a checkpoint."
             )
-        return ["prep"]
+        return rows
     return []
 
 

@@ -88,7 +88,7 @@ def _terminate(signum: int, frame: FrameType | None) -> None:
     sys.exit(128 + signum)
 
 
-def die_with_parent() -> None:
-    """Have the kernel end this process with the one that started it (Linux)."""
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Have the kernel end this process by a signal with the one that started it (Linux)."""
     if hasattr(_LIBC, "prctl"):
-        _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        _LIBC.prctl(PR_SET_PDEATHSIG, number)

@@ -78,7 +78,7 @@ MISTAKES = {
         'grpo.overrides=["actor_rollout_ref.actor.freeze_vision_tower=true"]',
     ): "grpo.lora.rank trains the language model alone",
     ("grpo", *TINY, 'grpo.overrides=["trainer.wandb_token=abc"]'): "seems to hold a secret",
-    ("eval", *TINY, "eval.checkpoint=gpro"): "neither one of base, sft, grpo nor the folder",
+    ("eval", *TINY, "eval.checkpoint=gpro"): "neither one of base, sft, grpo, endpoint nor the folder",
     ("report", *TINY): "nothing is evaluated yet",
 }
 

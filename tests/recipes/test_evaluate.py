@@ -20,7 +20,8 @@ from recipes import evaluate
 from recipes.attempts import results
 from recipes.base_model import build
 from recipes.decoding import MID_GREY, Decoder, Pictures
-from recipes.evaluate import batches, choose_rows
+from recipes.engines.answers import batches
+from recipes.evaluate import choose_rows, chosen_ids
 from recipes.run_dir import RunDir
 from recipes.stages import plan, recipe_hash
 
@@ -122,7 +123,7 @@ def test_a_finished_log_is_scored_without_loading_the_model(tmp_path, prep, chec
     run = make_eval(tmp_path / "eval", prep, checkpoint, SHORT)
     evaluate.run(run)
     (run.path / "manifest.json").unlink()
-    monkeypatch.setattr(evaluate, "Decoder", None)
+    monkeypatch.setattr("recipes.engines.answer", None)
     evaluate.run(run)
     assert run.finished
 
@@ -175,6 +176,9 @@ def test_a_sample_of_rows_is_stable(tmp_path):
     assert chosen(rows, 10) < chosen(rows, 20)
     assert chosen(rows[::-1], 10) == chosen(rows, 10) != chosen(rows, 10, seed=1)
     assert chosen([row for row in rows if row.id in chosen(rows, 20)], 10) == chosen(rows, 10)
+    write_jsonl(tmp_path / "rows.jsonl", (row.to_json() for row in rows))
+    for most in (None, 10, 99):
+        assert chosen_ids(tmp_path / "rows.jsonl", most, 3) == chosen(rows, most, seed=3)
 
 
 def test_right_padding_is_refused(prep, checkpoint):

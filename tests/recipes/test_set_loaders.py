@@ -117,7 +117,8 @@ def test_verls_loader_yields_the_rl_set(prep, processor, prompt, tmp_path):
 
 def test_evaluations_loader_yields_the_test_set(prep, processor, prompt):
     from recipes.decoding import Pictures
-    from recipes.evaluate import batches, choose_rows
+    from recipes.engines.answers import batches
+    from recipes.evaluate import choose_rows
 
     rows = rows_of(prep, "test")
     source = prep.path / "rows" / "test.jsonl"
