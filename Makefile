@@ -43,6 +43,7 @@ bench: $(READY)
 	$(BIN)/python -m bench.launch
 	$(BIN)/python -m bench.rewards
 	$(BIN)/python -m bench.teacher
+	$(BIN)/python -m bench.evaluation
 	$(BIN)/python -m bench.data
 	$(BIN)/python -m bench.coverage
 

@@ -1,8 +1,8 @@
 """Evaluation: a checkpoint answers the test rows (predictions.jsonl) and is scored (scores.json).
 
 An engine answers (`recipes.engines`): transformers in this process, or an OpenAI-compatible server. Answers
-are on disk before the run goes on, so a killed evaluation continues behind the last whole line. At the paper's
-temperature of 0.01 decoding is greedy, which scores.json says.
+are on disk before the run goes on, so a killed evaluation continues behind the last whole line. At the
+paper's temperature of 0.01 decoding is greedy, which scores.json says.
 
     attempts.jsonl  the circumstances under which rows were answered
     engine.json     what answered: name and version, name of the served model

@@ -116,26 +116,24 @@ def compare(row: Row, ours: Ours, theirs: Theirs, image_token: int) -> dict[str,
         "fault": None,
     }
     shown: list[int] | None = None
+    words = len(text) - len(pictures)
     if theirs.ids is not None:
         own_text, own_pictures = collapsed(theirs.ids, image_token)
         record["same_ids"] = own_text == text
         record["first_difference"] = _first_difference(text, own_text)
+        words = len(own_text) - len(own_pictures)
         # A server may give the prompt as it is before its pictures take their places.
         shown = None if set(own_pictures) <= {1} and pictures != own_pictures else own_pictures
     if isinstance(theirs.answer, Fault):
         return {**record, "fault": str(theirs.answer)}
     counted = theirs.answer.prompt_tokens
+    total = None if counted is None else counted - words
     record["prompt_tokens"][1] = counted
-    record["picture_tokens"]["server"] = (
-        shown if shown is not None else None if counted is None else counted - len(text) + len(pictures)
-    )
+    record["picture_tokens"]["server"] = total if shown is None else shown
     agree = [] if shown is None else [shown == pictures]
-    if counted is not None:
-        agree.append(counted == len(ours.ids))
-    if agree and record["same_pictures"] is None:
-        record["same_pictures"] = all(agree)
-    elif agree:
-        record["same_pictures"] = False
+    agree += [] if total is None else [total == sum(pictures)]
+    if agree:
+        record["same_pictures"] = all(agree) and pictures == ours.arithmetic
     return {
         **record,
         "same_text": theirs.answer.text == ours.completion.text,

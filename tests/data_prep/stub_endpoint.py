@@ -53,6 +53,7 @@ class Stub:
     """
 
     latency: float = 0.0
+    port: int = 0
     trouble: float = TROUBLE
     flawed: bool = True
     status: int | None = None
@@ -83,7 +84,7 @@ class Stub:
         app.add_routes(self.routes())
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
         await site.start()
         return f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
 
@@ -96,8 +97,8 @@ class Stub:
         body = json.loads(raw)
         key = request.headers.get("Idempotency-Key", "")
         content = hashlib.sha256(raw).hexdigest()
-        if self.refuse_schema and "response_format" in body:
-            return web.json_response({"error": {"message": "unknown field"}}, status=400)
+        if message := self.refusal(body):
+            return web.json_response({"error": {"message": message}}, status=400)
         self._seen[content] += 1
         rng = random.Random(content)
         hardships = rng.choices(HARDSHIPS, k=rng.randint(1, 3)) if rng.random() < self.trouble else []
@@ -111,6 +112,10 @@ class Stub:
         answer = self.complete(body, rng)
         self.log.append((key, True))
         return web.json_response(answer)
+
+    def refusal(self, body: dict[str, Any]) -> str | None:
+        """Why a request gets status 400; asked for each one."""
+        return "unknown field" if self.refuse_schema and "response_format" in body else None
 
     def complete(self, body: dict[str, Any], rng: random.Random) -> dict[str, Any]:
         """The chat completion; endpoints for other tasks write another."""

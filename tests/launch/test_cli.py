@@ -27,6 +27,7 @@ TINY = ("recipe=imagination_cot", "scale=tiny", "dry_run=true")
 PAPER = ("recipe=structured_cot", "dry_run=true")
 RECIPES = group_choices()["recipe"]
 STAGES = ("prep", "sft", "grpo", "eval")
+SERVERS = ("serve", "parity")
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("help",)], ids=" ".join)
@@ -49,7 +50,7 @@ def test_list_shows_the_recipes(capsys):
         ("--help",),
         ("list",),
         ("doctor",),
-        *((command, *TINY) for command in (*STAGES, "pipeline", "report")),
+        *((command, *TINY) for command in (*STAGES, *SERVERS, "pipeline", "report")),
         *((command, *PAPER) for command in STAGES),
         ("sft", "recipe=imagination"),
         ("sft", "--cfg", "job", "recipe=imagination_cot"),

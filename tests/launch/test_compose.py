@@ -148,6 +148,13 @@ def test_a_changed_key_moves_the_stages_that_read_it_and_no_other():
     cases = {
         "sft.lr=1e-5": {"sft", "grpo", "eval"},
         "eval.max_new_tokens=64": {"eval"},
+        "eval.engine=openai": {"eval"},
+        "eval.endpoint.model=other": {"eval"},
+        "eval.endpoint.base_url=http://elsewhere/v1": set(),
+        "eval.endpoint.concurrency=8": set(),
+        "eval.serve=true": set(),
+        "eval.allow_failures=true": set(),
+        "serve.port=8001": set(),
         "grpo.kl_coef=0.1": {"grpo", "eval"},
         "data.synthetic.seed=8": {"prep", "base", "sft", "grpo", "eval"},
         "sft.save_every=7": set(),

@@ -79,6 +79,30 @@ MISTAKES = {
     ): "grpo.lora.rank trains the language model alone",
     ("grpo", *TINY, 'grpo.overrides=["trainer.wandb_token=abc"]'): "seems to hold a secret",
     ("eval", *TINY, "eval.checkpoint=gpro"): "neither one of base, sft, grpo, endpoint nor the folder",
+    ("eval", *TINY, "eval.engine=vllm"): "eval.engine=vllm is unknown: choose one of transformers, openai",
+    ("eval", *TINY, "eval.serve=true"): "eval.serve=true wants a server: add eval.engine=openai",
+    ("eval", *TINY, "eval.checkpoint=endpoint"): "eval.checkpoint=endpoint wants a server",
+    (
+        "eval",
+        *TINY,
+        "eval.engine=openai",
+        "eval.checkpoint=endpoint",
+    ): "wants the name of the model: eval.endpoint.model=",
+    (
+        "eval",
+        *TINY,
+        "eval.engine=openai",
+        "eval.endpoint.base_url=localhost",
+    ): "eval.endpoint.base_url=localhost is no address",
+    (
+        "eval",
+        *TINY,
+        "eval.engine=openai",
+        "eval.endpoint.api_key_env=NO_SUCH_KEY",
+    ): "the environment variable NO_SUCH_KEY holds no key for the server",
+    ("eval", *TINY, "eval.endpoint.concurrency=0"): "at least 1",
+    ("serve", *TINY, "serve.memory=2"): "between 0 and 1",
+    ("serve", *TINY, "eval.checkpoint=endpoint"): "has no weights here",
     ("report", *TINY): "nothing is evaluated yet",
 }
 

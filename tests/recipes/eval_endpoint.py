@@ -38,20 +38,17 @@ class EvalStub(Stub):
 
     def routes(self) -> list[web.RouteDef]:
         return [
-            web.post("/v1/chat/completions", self._ask),
+            *super().routes(),
             web.get("/v1/models", self._models),
             web.get("/version", self._version),
         ]
 
-    async def _ask(self, request: web.Request) -> web.StreamResponse:
-        body = await request.json()
+    def refusal(self, body: dict[str, Any]) -> str | None:
         text = body["messages"][-1]["content"][-1]["text"]
         self.asked[text] += 1
         if len(self.bodies) < 64:
             self.bodies.append(body)
-        if self.refuse is not None and self.refuse in text:
-            return web.json_response({"error": {"message": "the prompt is too long"}}, status=400)
-        return await self._answer(request)
+        return "the prompt is too long" if self.refuse is not None and self.refuse in text else None
 
     async def _models(self, request: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": MODEL, "owned_by": "vllm"}]})
