@@ -5,7 +5,7 @@ python -m bench.evaluation [--json PATH] [--latency 1.0] [--rows 1920] [--most 2
 A server in a process of its own answers every request after `latency` seconds; ideal is `concurrency /
 latency`. `share` leaves out the first rounds, in which the client finds out what the server bears. The loop
 asks the same server one row after the other with the openai client. Memory is the peak of a process that
-answers a whole set of small pictures, from a server without latency.
+answers a whole set of small pictures, from a server without latency (`peak`), and then scores it (`scored`).
 """
 
 import argparse
@@ -28,7 +28,7 @@ from data_prep.prompts import load_prompt
 from data_prep.rows import ImageRef, Row
 from launch.compose import compose
 from recipes import engines, reward_settings
-from recipes.scores import predict
+from recipes.scores import predict, summarise
 
 ROOT = Path(__file__).resolve().parent.parent
 CONCURRENCY = 64
@@ -87,14 +87,22 @@ def answer_all(folder: Path, base_url: str) -> dict[str, float]:
     cpu = time.process_time() - cpu
     if failures:
         raise SystemExit(f"{len(failures)} rows were not answered")
+    peak = _peak()
+    summarise(list(read_jsonl(folder / "predictions.jsonl")))
     rise = min(CONCURRENCY * 3, len(answered) - 2)
     return {
         "rows": len(answered),
         "all": len(answered) / (answered[-1] - started),
         "steady": (len(answered) - rise) / (answered[-1] - answered[rise - 1]),
         "cpu_ms": 1000 * cpu / len(answered),
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak": peak,
+        "scored": _peak(),
     }
+
+
+def _peak() -> float:
+    """The most memory that this process has had, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def loop(folder: Path, base_url: str) -> float:
@@ -148,12 +156,13 @@ def measure(latency: float, rows: int, most: int) -> dict[str, Any]:
         with server(latency) as base_url:
             speed = in_a_process(folder / "speed", base_url)
             one_by_one = loop(folder / "speed", base_url)
-        peaks = []
+        memory = []
         for count in (FEW, most):
             make_set(folder / str(count), count, SMALL)
             with server(0.0) as base_url:
-                peaks.append(in_a_process(folder / str(count), base_url)["peak_mib"])
+                memory.append(in_a_process(folder / str(count), base_url))
     ideal = CONCURRENCY / latency
+    few, many = memory
     return {
         "concurrency": CONCURRENCY,
         "latency_s": latency,
@@ -165,11 +174,13 @@ def measure(latency: float, rows: int, most: int) -> dict[str, Any]:
         "client_cpu_ms": round(speed["cpu_ms"], 2),
         "loop_per_s": round(one_by_one, 2),
         "times_the_loop": round(speed["steady"] / one_by_one, 1),
-        f"peak_mib_{FEW}": round(peaks[0], 1),
-        f"peak_mib_{most}": round(peaks[1], 1),
-        "growth": round(peaks[1] / peaks[0], 3),
+        f"peak_mib_{FEW}": round(few["peak"], 1),
+        f"peak_mib_{most}": round(many["peak"], 1),
+        "growth": round(many["peak"] / few["peak"], 3),
+        f"scored_mib_{FEW}": round(few["scored"], 1),
+        f"scored_mib_{most}": round(many["scored"], 1),
         "limits": f"share > {LEAST_SHARE}, growth < {MOST_GROWTH}",
-        "holds": speed["steady"] / ideal > LEAST_SHARE and peaks[1] / peaks[0] < MOST_GROWTH,
+        "holds": speed["steady"] / ideal > LEAST_SHARE and many["peak"] / few["peak"] < MOST_GROWTH,
     }
 
 

@@ -164,9 +164,10 @@ def _engine(config: DictConfig, names: set[str]) -> Iterator[str]:
     if names & {"serve", "parity"} and evaluation.checkpoint == ENDPOINT:
         yield "eval.checkpoint=endpoint has no weights here: give base, sft, grpo or the folder of one."
     if "eval" in names and evaluation.engine != "openai":
-        for key, wanted in (("serve", evaluation.serve), ("checkpoint", evaluation.checkpoint == ENDPOINT)):
-            if wanted:
-                yield f"eval.{key}={evaluation[key]} wants a server: add eval.engine=openai."
+        if evaluation.serve:
+            yield "eval.serve=true starts a server that nothing would ask: add eval.engine=openai."
+        if evaluation.checkpoint == ENDPOINT:
+            yield "eval.checkpoint=endpoint is the model of a server: add eval.engine=openai."
     if not names & {"eval", "parity"} or ("parity" not in names and evaluation.engine != "openai"):
         return
     if evaluation.serve:

@@ -150,7 +150,7 @@ def test_a_folder_of_the_users_own_recipes(tmp_path, capfd):
     ("line", "expected"),
     [
         ("launch ", " ".join(COMMANDS)),
-        ("launch p", "prep pipeline"),
+        ("launch p", "prep parity pipeline"),
         ("launch sft recipe=", " ".join(f"recipe={name}" for name in RECIPES)),
         ("launch sft recipe=imagination_cot sft.l", "sft.lora. sft.lr="),
         ("launch sft scale=t", "scale=tiny"),

@@ -80,8 +80,8 @@ MISTAKES = {
     ("grpo", *TINY, 'grpo.overrides=["trainer.wandb_token=abc"]'): "seems to hold a secret",
     ("eval", *TINY, "eval.checkpoint=gpro"): "neither one of base, sft, grpo, endpoint nor the folder",
     ("eval", *TINY, "eval.engine=vllm"): "eval.engine=vllm is unknown: choose one of transformers, openai",
-    ("eval", *TINY, "eval.serve=true"): "eval.serve=true wants a server: add eval.engine=openai",
-    ("eval", *TINY, "eval.checkpoint=endpoint"): "eval.checkpoint=endpoint wants a server",
+    ("eval", *TINY, "eval.serve=true"): "starts a server that nothing would ask: add eval.engine=openai",
+    ("eval", *TINY, "eval.checkpoint=endpoint"): "is the model of a server: add eval.engine=openai",
     (
         "eval",
         *TINY,

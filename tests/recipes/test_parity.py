@@ -6,10 +6,12 @@ import pytest
 from evaluation_runs import make_prep, make_rows, tiny_config
 from model_server import ModelServer
 
+from data_prep.atomic import read_jsonl
 from data_prep.endpoint.faults import Fault
 from data_prep.endpoint.wire import Answer
 from data_prep.errors import UserError
 from data_prep.prompts import load_prompt, prompt_text
+from launch.pipeline import execute
 from recipes import evaluate, parity
 from recipes.base_model import build
 from recipes.engines.answers import Completion
@@ -91,6 +93,17 @@ def test_a_server_that_tells_nothing_is_not_taken_for_equal(tmp_path, checkpoint
     assert found["pictures"]["not_compared"] == found["ids"]["not_compared"] == 3
 
 
+def test_the_rows_are_chosen_by_the_seed(tmp_path, checkpoint, monkeypatch):
+    monkeypatch.setattr(parity, "ROWS", 4)
+    prep = make_prep(tmp_path / "prep", groups=3)
+    with ModelServer(checkpoint, PIXELS) as server:
+        run = opened(tmp_path / "parity", prep, checkpoint, server)
+        assert parity.run(run) == 0
+    chosen = evaluate.chosen_ids(prep.path / "rows/test.jsonl", 4, prep.config.seed)
+    found = json.loads((run.path / "parity.json").read_text())
+    assert {record["id"] for record in found["rows"]} == chosen
+
+
 def test_parity_needs_a_server_and_rows(tmp_path, checkpoint):
     prep = make_prep(tmp_path / "prep", groups=1)
     server = ModelServer(checkpoint, PIXELS)  # not started
@@ -111,6 +124,27 @@ def test_evaluations_by_both_engines_give_the_same_scores(tmp_path, checkpoint):
             lines = (run.path / "predictions.jsonl").read_text().splitlines()
             scores[engine] = sorted(lines), json.loads((run.path / "scores.json").read_text())["overall"]
     assert scores["transformers"] == scores["openai"]
+
+
+def test_the_commands_run_their_stages_and_ask_again_each_time(tiny, tmp_path, capfd):
+    base = plan(tiny(), "base")
+    own = ("eval.checkpoint=base", "eval.max_new_tokens=4", "eval.max_rows=7")
+    with ModelServer(base.path / "checkpoint", PIXELS) as server:
+        config = tiny(*own, f"eval.endpoint.base_url={server.base_url}", "eval.engine=openai")
+        for _ in range(2):
+            assert execute("parity", config, ["parity"]) == 0
+            assert "The engines agree." in capfd.readouterr().out
+        found = json.loads((plan(config, "parity").path / "parity.json").read_text())
+        rows = {row["id"] for row in read_jsonl(base.inputs["prep"].path / "rows/test.jsonl")}
+        assert {record["id"] for record in found["rows"]} == rows
+        assert execute("eval", config, ["eval"]) == 0
+        server.spoil = " Think."
+        assert execute("parity", config, ["parity"]) == 1
+        assert execute("eval", config, ["eval"]) == 0
+    assert "finished before" in capfd.readouterr().out
+    scores = json.loads((plan(config, "eval").path / "scores.json").read_text())
+    assert scores["provenance"]["engine"] == "openai: vllm 0.0.model"
+    assert scores["overall"]["n"] == 7
 
 
 def compared(tmp_path, ours, theirs, image_tokens=(2,)):
