@@ -18,6 +18,7 @@ COMMANDS = {
     "serve": "serve one checkpoint with vLLM until Ctrl-C",
     "parity": "compare the two engines on 32 rows: prompt ids, pictures, answers",
     "pipeline": "prep, sft, grpo, the evaluations of base, SFT and SFT+RL, and the report",
+    "grid": "run a grid of cells and set the results beside the paper's tables",
     "report": "write report.html from the evaluations that are finished",
     "generate": "write a release from image pairs of your own, for prep to read",
     "doctor": "show what this machine can run and what to install",
@@ -36,6 +37,7 @@ A command runs the stages it needs first, keeps what is finished and takes up wh
   launch sft recipe=imagination_cot sft.lr=1e-5              one stage, one value changed
   launch prep recipe=structured_cot data.root=DIR check=true  audit a release
   launch grpo recipe=structured_cot dry_run=true             show everything, start nothing
+  launch grid grid=cvsbench_cot scale=tiny                   the paper's tables 4 and 5 on a laptop
 
 recipe= says what, scale=paper|tiny how much, run_dir= where one stage writes. More:
   launch COMMAND --help            every key with its value
@@ -83,6 +85,11 @@ def _dispatch(arguments: list[str]) -> int:
         if rest:
             raise UserError(f"launch {command} takes nothing after it, and was given {' '.join(rest)}.")
         return _plain(command)()
+    if command == "grid":
+        rest, config_dir = _take_config_dir(rest)
+        from launch.grid import main as grid
+
+        return grid(rest, config_dir, arguments)
     return _configured(command, rest, arguments)
 
 

@@ -4,6 +4,7 @@ Hydra composes; the checks before it are ours, because a newcomer who misspells 
 the nearest name and not by a stack of frames.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,6 +21,7 @@ from configs import TREE
 from data_prep.errors import UserError
 
 PRIMARY = "config"
+GRIDS = "grid"
 
 
 def compose(overrides: Sequence[str], config_dir: Path | None = None) -> DictConfig:
@@ -40,7 +42,7 @@ def compose(overrides: Sequence[str], config_dir: Path | None = None) -> DictCon
     search = [f"hydra.searchpath=[file://{config_dir.resolve()}]"] if config_dir else []
     try:
         with hydra.initialize_config_dir(str(TREE.resolve()), version_base="1.3", job_name="launch"):
-            base = hydra.compose(PRIMARY, [*search, *(_line(o) for o in groups)])
+            base = _chosen((*search, *(_line(o) for o in groups)))
             for override in values:
                 _check_value(override, base, choices)
             return hydra.compose(PRIMARY, [*search, *(_line(o) for o in parsed)])
@@ -48,12 +50,19 @@ def compose(overrides: Sequence[str], config_dir: Path | None = None) -> DictCon
         raise UserError(f"the configuration does not compose: {' '.join(str(error).split())}") from error
 
 
+@functools.lru_cache(maxsize=16)
+def _chosen(groups: tuple[str, ...]) -> DictConfig:
+    """The configuration of the chosen files alone, to check values against. The cells of a grid share it."""
+    return hydra.compose(PRIMARY, list(groups))
+
+
 def group_choices(config_dir: Path | None = None) -> dict[str, list[str]]:
     """Configuration group -> the names that can be chosen, read from the folders of the tree."""
     choices: dict[str, list[str]] = {}
     for root in [TREE, *([config_dir] if config_dir else [])]:
         for path in sorted(root.glob("*/*.yaml")):
-            choices.setdefault(path.parent.name, []).append(path.stem)
+            if path.parent.name != GRIDS:  # read by `launch grid`, no part of a configuration
+                choices.setdefault(path.parent.name, []).append(path.stem)
     return choices
 
 

@@ -26,6 +26,10 @@ LOCK_WAIT = 10.0  # seconds that an ended run's processes may take to let go of 
 PR_SET_PDEATHSIG = 1
 
 
+class InUse(UserError):
+    """Another launch runs this stage at this moment."""
+
+
 def used_gpus(config: dict[str, Any]) -> int:
     """How many GPUs a stage of this configuration uses; 0 on the CPU."""
     return config["cluster"]["gpus"] if config.get("model", {}).get("device") == "cuda" else 0
@@ -90,13 +94,15 @@ def stage_environment(stage: Stage) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": ",".join(devices[:count])} if 0 < count < len(devices) else {}
 
 
-def run_stage(stage: Stage, asked: str) -> int:
+def run_stage(stage: Stage, asked: str, errors: str | None = None) -> int:
     """Run `stage` in its directory and return its exit status; 0 at once when it is finished already.
 
-    `asked` is the user's command line, kept in command.txt. A status of 128 + n means that signal n ended it.
+    `asked` is the user's command line, kept in command.txt. `errors` names a file of the directory to append
+    stderr to, in place of the terminal. A status of 128 + n means that signal n ended it.
 
     Raises:
-        UserError: another launch holds the directory, or another configuration made it.
+        InUse: another launch holds the directory.
+        UserError: another configuration made it.
     """
     with _locked(stage.path) as lock:
         if stage.finished:
@@ -107,15 +113,17 @@ def run_stage(stage: Stage, asked: str) -> int:
         with open(run.path / "command.txt", "a", encoding="utf-8") as out:
             out.write(f"# {now}\n{asked}\n{shlex.join(command)}\n")
         write_text(run.path / "environment.txt", environment_text())
-        return _wait(
-            subprocess.Popen(
-                command,
-                env={**os.environ, **stage_environment(stage)},
-                start_new_session=True,
-                pass_fds=[lock],
-                preexec_fn=_end_with_parent,
+        with open(run.path / errors, "a", encoding="utf-8") if errors else contextlib.nullcontext() as stderr:
+            return _wait(
+                subprocess.Popen(
+                    command,
+                    env={**os.environ, **stage_environment(stage)},
+                    start_new_session=True,
+                    pass_fds=[lock],
+                    preexec_fn=_end_with_parent,
+                    stderr=stderr,
+                )
             )
-        )
 
 
 def environment_text() -> str:
@@ -132,6 +140,16 @@ def environment_text() -> str:
     return "".join(f"{name}: {value}\n" for name, value in lines.items())
 
 
+def in_use(folder: Path) -> str | None:
+    """Who runs the stage of this directory at this moment; None where nobody does."""
+    with contextlib.suppress(FileNotFoundError), open(folder / ".lock", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return lock.read().strip() or "another launch"
+    return None
+
+
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[int]:
     """Hold `folder`'s lock. The stage inherits it, so the lock lives as long as launch or stage does, and
@@ -146,7 +164,7 @@ def _locked(folder: Path) -> Iterator[int]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     lock.seek(0)
-                    raise UserError(
+                    raise InUse(
                         f"{folder} is in use by {lock.read().strip() or 'another launch'}. "
                         "Wait until it ends, or stop it."
                     ) from None

@@ -32,6 +32,8 @@ def execute(command: str, config: DictConfig, asked: Sequence[str]) -> int:
     """
     if command in ("pipeline", "report") and config.run_dir is not None:
         raise UserError(f"run_dir= is the directory of one stage, and {command} has several: use runs_dir=.")
+    if config.status or config.cell is not None:
+        raise UserError(f"status= and cell= are for launch grid; {command} does not know them.")
     if config.check and command != "prep":
         raise UserError(
             f"check= audits a release, which {command} does not read: use launch prep check=true."

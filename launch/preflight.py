@@ -46,6 +46,10 @@ def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
         found.append(
             f"prompt.file={config.prompt.file} does not exist: give the path of a text file, or null."
         )
+    if "sft" in names and config.teacher.kind == "none":
+        found.append(
+            "teacher=none leaves the SFT rows without reasoning: take teacher=file teacher.path=FILE."
+        )
     if "reward" in sections:
         found += _reward(config)
     if names & MODEL_STAGES:

@@ -6,6 +6,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.cvsbench.layout import TASKS
+from data_prep.prompts import INSTRUCTIONS
 from launch.compose import is_unset, nearest
 from launch.local import used_gpus
 from recipes.engines import ENGINES
@@ -17,8 +18,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "data.tasks": (*TASKS, *(f"{task}/{part}" for task, own in TASKS.items() for part in own.parts if part)),
     "generation.subsets": ("cvusa", "fov"),
     "generation.tasks": ("g2s", "s2g", "gs_grounding", "gs_view"),
-    "teacher.kind": ("file", "oracle", "openai"),
+    "teacher.kind": ("file", "oracle", "openai", "none"),
     "prompt.format": ("imagination_cot", "structured_cot"),
+    "eval.prompt": tuple(INSTRUCTIONS),
     "model.device": ("cpu", "cuda"),
     "model.dtype": ("float32", "bfloat16", "float16"),
     "model.attention": ("auto", "sdpa", "eager", "flash_attention_2"),

@@ -18,9 +18,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from data_prep.atomic import JsonlLog, read_jsonl, sha256_file, write_json, write_jsonl
 from data_prep.errors import UserError
-from data_prep.prompts import load_prompt
+from data_prep.prompts import PromptSpec, default_instruction, load_prompt
 from data_prep.rows import Row
 from data_prep.scoring import rotate_options
 from data_prep.single_view import check_single_view
@@ -74,6 +76,14 @@ def run(run: RunDir) -> None:
     )
 
 
+def prompt_of(run: RunDir) -> PromptSpec:
+    """The prompt that an evaluation asks with: `eval.prompt` in our words, or that of the prepared set."""
+    asked = OmegaConf.select(run.config, "eval.prompt")
+    if asked is None:
+        return load_prompt(run.inputs["prep"].config.prompt)
+    return PromptSpec(asked, default_instruction(asked))
+
+
 def choose_rows(rows: Iterator[Row], most: int | None, seed: int) -> list[Row]:
     """All rows, or the `most` with the smallest seeded hash: the same ones whatever else is in the set."""
     if most is None:
@@ -111,7 +121,7 @@ def _answer(run: RunDir, source: Path, asked: set[str]) -> dict[str, str]:
     if not left:
         return {}
     checkpoint = checkpoint_path(run, config.eval.checkpoint)
-    prompt = load_prompt(prep.config.prompt)
+    prompt = prompt_of(run)
     reward = reward_settings.options(config.reward)
     answered, correct, attempt = len(asked) - len(left), 0, ""
     with (
@@ -185,6 +195,7 @@ def _engines(run: RunDir) -> list[dict[str, str]]:
 def _provenance(run: RunDir, rows: int, failures: int) -> dict[str, Any]:
     config, prep = run.config, run.inputs["prep"]
     greedy = config.eval.temperature <= GREEDY_BELOW
+    prompt = prompt_of(run)
     used = {key: " and ".join(dict.fromkeys(e[key] for e in _engines(run))) for key in ENGINE_KEYS}
     named = config.eval.checkpoint == ENDPOINT
     return {
@@ -196,8 +207,8 @@ def _provenance(run: RunDir, rows: int, failures: int) -> dict[str, Any]:
         "blank_pictures": config.eval.blank,
         "rotate_options": config.eval.rotate_options,
         "views": prep.config.data.get("views", "none"),
-        "prompt": prep.config.prompt.format,
-        "prompt_hash": load_prompt(prep.config.prompt).hash,
+        "prompt": prompt.format,
+        "prompt_hash": prompt.hash,
         **used,
         "decoding": "greedy" if greedy else f"sampled at temperature {config.eval.temperature}",
         "temperature": config.eval.temperature,

@@ -23,14 +23,14 @@ from data_prep.endpoint.limits import Counts
 from data_prep.endpoint.sender import Sender
 from data_prep.endpoint.wire import Answer
 from data_prep.errors import UserError
-from data_prep.prompts import PromptSpec, load_prompt
+from data_prep.prompts import PromptSpec
 from data_prep.rows import Row
 from recipes import reward_settings
 from recipes.decoding import Decoder, Pictures
 from recipes.engines.answers import Completion, batches
 from recipes.engines.openai import Chat, completion_of, endpoint_of
 from recipes.engines.server import Served, identify, token_ids
-from recipes.evaluate import choose_rows
+from recipes.evaluate import choose_rows, prompt_of
 from recipes.length_budget import image_budget
 from recipes.run_dir import RunDir
 from recipes.scores import predict
@@ -72,7 +72,7 @@ def run(run: RunDir) -> int:
     rows = choose_rows(map(Row.from_json, read_jsonl(source)), ROWS, prep.config.seed)
     if not rows:
         raise UserError(f"{source} has no test rows; check data.subsets, data.tasks and data.categories.")
-    prompt = load_prompt(prep.config.prompt)
+    prompt = prompt_of(run)
     checkpoint = checkpoint_path(run, config.eval.checkpoint)
     decoder = Decoder(checkpoint, config.model, GREEDY, config.eval.max_new_tokens, prep.config.seed)
     image_token = decoder.processor.tokenizer.convert_tokens_to_ids(decoder.processor.image_token)

@@ -86,7 +86,7 @@ def run(run: RunDir) -> None:
     def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
         if isinstance(item, Row):
             item = _shown(item, pictures)
-        if isinstance(item, Row) and half == "sft":
+        if isinstance(item, Row) and half == "sft" and config.teacher.kind != "none":
             item = _with_reasoning(item, taught, prompt.format)
         if isinstance(item, Row) and shuffle:
             item = deal_letters(item, config.seed)

@@ -29,11 +29,13 @@ class Taught(NamedTuple):
 
 
 def read_taught(teacher: DictConfig, root: DataRoot, response_format: str) -> Taught:
-    """The reasoning of a file, the user's or the synthetic release's.
+    """The reasoning of a file, the user's or the synthetic release's; none for `teacher.kind: none`.
 
     Raises:
         UserError: as `reasoning_path` and `read_reasoning` do.
     """
+    if teacher.kind == "none":
+        return Taught({}, {}, {})
     path = reasoning_path(teacher.kind, teacher.path, root.path, response_format)
     return Taught(read_reasoning(path), {}, {"path": str(path), "sha256": sha256_file(path)})
 
