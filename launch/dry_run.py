@@ -25,8 +25,7 @@ WRITES = {
     "base": "checkpoint/",
     "sft": "checkpoint/, checkpoints/ (to resume from), metrics.jsonl",
     "grpo": "checkpoint/, probe.json, rollouts.jsonl, metrics.jsonl, verl.log, verl/ (to resume from)",
-    "eval": "predictions.jsonl, attempts.jsonl, scores.json, official.json, engine.json, failures.jsonl (where rows "
-    "failed)",
+    "eval": "predictions.jsonl, scores.json, official.json, attempts.jsonl, engine.json, failures.jsonl (of a server)",
     "parity": "parity.json",
     "serve": "vllm.log",
 }

@@ -62,7 +62,8 @@ def run(run: RunDir) -> None:
     scores = summarise(predictions) | {"provenance": _provenance(run, len(predictions), len(failures))}
     scores["provenance"]["attempts"] = len(attempts.read(run.path))
     write_json(run.path / "scores.json", scores)
-    write_json(run.path / "official.json", differences(_stream(source, asked), prep.path / "quarantine.jsonl"))
+    unlike = differences(_stream(source, asked), prep.path / "quarantine.jsonl")
+    write_json(run.path / "official.json", unlike)
     numbers = {key: value for key, value in scores["overall"].items() if isinstance(value, (int, float))}
     with metrics_log(run) as metrics:
         metrics.append({"step": len(predictions), **numbers})
