@@ -113,17 +113,28 @@ def _common(
 def _note_missing(
     table: Table, published: Published, answers: Mapping[str, list[dict[str, Any]]], mode: str
 ) -> None:
-    """Say why an evaluation that is there has empty cells."""
+    """Say why evaluations that are there have empty cells, those with the same ones together."""
+    unread: dict[str, list[str]] = {}
+    unasked: dict[str, list[str]] = {}
     for line in table.lines:
         if line.cell is None:
             continue
-        empty = [c for c, e in zip(published.columns, line.entries, strict=True) if e.ours is None]
-        unread = [c for c in empty if any(c.takes(p) for p in answers[line.name])]
-        if unread:
-            table.notes.append(
-                f"{line.cell}: the evaluation was not scored in the {mode} way for "
-                f"{len(unread)} columns; they are empty. Evaluate it again."
-            )
-        if len(empty) > len(unread):
-            names = ", ".join(" ".join(c.heads) for c in empty if c not in unread)
-            table.notes.append(f"{line.cell} has no questions of {names}; these cells are empty.")
+        pairs = zip(published.columns, line.entries, strict=True)
+        empty = [column for column, entry in pairs if entry.ours is None]
+        for column in empty:
+            asked = any(column.takes(p) for p in answers[line.name])
+            (unread if asked else unasked).setdefault(line.cell, []).append(" ".join(column.heads))
+    for cells, columns in _alike(unread):
+        table.notes.append(
+            f"{cells}: {columns} were not scored in the {mode} way and are empty. Evaluate again."
+        )
+    for cells, columns in _alike(unasked):
+        table.notes.append(f"{cells}: no questions of {columns}, so these are empty.")
+
+
+def _alike(found: Mapping[str, list[str]]) -> list[tuple[str, str]]:
+    """(cells, columns), the cells that have the same columns together."""
+    cells: dict[tuple[str, ...], list[str]] = {}
+    for cell, columns in found.items():
+        cells.setdefault(tuple(columns), []).append(cell)
+    return [(", ".join(names), ", ".join(columns)) for columns, names in cells.items()]

@@ -26,7 +26,7 @@ LEGEND = (
 
 
 def markdown(grid: Grid, tables: Sequence[Table], curve: bool) -> str:
-    parts = [f"# {grid.name}\n\n{grid.what.capitalize()}.\n\n{LEGEND}\n"]
+    parts = [f"# {grid.name}\n\n{grid.what[:1].upper()}{grid.what[1:]}.\n\n{LEGEND}\n"]
     for table in tables:
         parts.append(f"## {table.title}\n\nRead in the {table.mode} way.\n")
         parts += [
@@ -114,7 +114,7 @@ def latex(grid: Grid, tables: Sequence[Table]) -> str:
         groups = "".join(rf" & \multicolumn{{{width}}}{{c}}{{{_escape(group)}}}" for group, width in spans)
         lines = [
             r"\begin{table}", r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
-            rf"\caption{{{_escape(table.title)}. {_escape(' '.join(table.notes))}}}",
+            rf"\caption{{{_escape(table.title)}}}",
             rf"\begin{{tabular}}{{{'l' * count}{'c' * len(table.columns)}}}", r"\toprule",
             " & " * (count - 1) + groups + r" \\", "".join(rules),
             " & ".join([*map(_escape, table.labels), *(_escape(head) for _, head in table.heads)]) + r" \\",
@@ -124,6 +124,7 @@ def latex(grid: Grid, tables: Sequence[Table]) -> str:
             cells = [*map(_escape, line.heads), *map(_latex_cell, line.entries)]
             lines.append(" & ".join(cells) + r" \\[2pt]")
         lines += [r"\bottomrule", r"\end{tabular}"]
+        lines += [rf"\par\footnotesize {_escape(note)}" for note in table.notes]
         lines += [
             rf"\par\footnotesize$^{{{n}}}$ {_escape(text)}" for n, text in enumerate(table.footnotes, 1)
         ]

@@ -1,7 +1,8 @@
 """A grid whose stages are small scripts, run as `python -m grid_stubs FOLDER SCENARIO WORD...`.
 
 Each start of a stage adds a line to FOLDER/log. SCENARIO `fail:NAME` has the stages of that name fail,
-`slow:NAME` has them wait until FOLDER/go exists; `plain` lets all through.
+`die:NAME` has them killed, as for want of memory, `slow:NAME` has them wait until FOLDER/go exists; `plain`
+lets all through.
 """
 
 import sys
@@ -11,7 +12,7 @@ from launch import local
 from launch.cli import main
 
 STAGE = """
-import json, sys, time
+import json, os, sys, time
 from pathlib import Path
 run, name, folder, scenario = Path(sys.argv[1]), *sys.argv[2:]
 with open(folder + "/log", "a") as log:
@@ -20,6 +21,8 @@ kind, _, which = scenario.partition(":")
 if which in (name, run.parent.name + "/" + name):
     if kind == "fail":
         sys.exit(f"{name}: the {name} stage is told to fail")
+    if kind == "die":
+        os.kill(os.getpid(), 9)
     while not Path(folder, "go").exists():
         time.sleep(0.02)
 if name == "eval":

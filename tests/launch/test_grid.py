@@ -152,9 +152,13 @@ def test_a_failing_cell_stops_only_what_depends_on_it_and_is_tried_again(tmp_pat
 
 
 def test_a_cell_alone_by_its_index(tmp_path, capsys):
+    play(tmp_path, "die:eval")
+    assert main(tiny(tmp_path, "cell=3")) == 1
+    assert "eval: ended by signal 9" in capsys.readouterr().out
+    (tmp_path / "log").unlink()
     play(tmp_path, "plain")
     assert main(tiny(tmp_path, "cell=3")) == 0
-    assert starts(tmp_path) == {"prep": 1, "base": 1, "sft": 1, "eval": 1}
+    assert starts(tmp_path) == {"eval": 1}
     capsys.readouterr()
     assert main(tiny(tmp_path, "status=true")) == 0
     assert "1 done, 4 missing" in capsys.readouterr().out
