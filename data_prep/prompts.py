@@ -65,6 +65,16 @@ VIEWS = {
 }
 # Roles and sentences of tasks that show both views (grounding, viewpoint localisation).
 MARKED = {"marked": "the same place with one thing in a red box"}
+# An auxiliary view beside the picture that is asked about (CVSBench 4.4): what it is, and to use it.
+TWO_PICTURES = "Two pictures are given; use both."
+HINTS = {
+    "depth": f"{TWO_PICTURES} The second one is a depth map of the first: bright is near, dark is far.",
+    "miniature": f"{TWO_PICTURES} The second one is a miniature of the place as it may look from above at an"
+    " angle, made from the first by an image generator. It can be wrong in its details.",
+    "map": f"{TWO_PICTURES} The second one is a map of the place.",
+}
+# The photos of a symmetry question, which an auxiliary view replaces by one picture of all of them.
+STRIP = {"strip": "street-level photos of one place side by side"}
 BOTH_VIEWS = "Nothing is withheld here: both views are shown."
 BOX_PIXELS = "The four numbers are pixels of {picture}{size}, counted from its top left corner."
 _SIZE = ", which is {width} wide and {height} high"
@@ -73,21 +83,26 @@ _PLACES = ("", "the picture", "the second picture", "the third picture", "the fo
 
 @dataclass(frozen=True)
 class PromptSpec:
-    """Which response is asked for (`format`, a key of `rewards.RESPONSE_FORMATS`) and in which words."""
+    """Which response is asked for (`format`, a key of `rewards.RESPONSE_FORMATS`) and in which words.
+
+    `views` is the kind of auxiliary view whose hint the words hold, or none.
+    """
 
     format: str
     instruction: str
+    views: str = "none"
 
     @property
     def hash(self) -> str:
         """Identifies the wording; stored with every set and every score."""
-        return digest([self.format, self.instruction, ANSWER_LINES, VIEWS, MARKED, BOTH_VIEWS, BOX_PIXELS])[
-            :12
-        ]
+        words = [self.format, self.instruction, ANSWER_LINES, VIEWS, MARKED, BOTH_VIEWS, BOX_PIXELS]
+        return digest(words if self.views == "none" else [*words, HINTS[self.views], STRIP])[:12]
 
 
-def load_prompt(config: DictConfig) -> PromptSpec:
-    """The prompt of `config` (the `prompt` section).
+def load_prompt(config: DictConfig, views: str = "none") -> PromptSpec:
+    """The prompt of `config` (the `prompt` section) for rows with the auxiliary view `views` (`data.views`).
+
+    The text that a row gets follows from its own pictures; `views` is a part of the hash alone.
 
     Raises:
         UserError: unknown response format, or `prompt.file` cannot be read as UTF-8 text.
@@ -96,10 +111,10 @@ def load_prompt(config: DictConfig) -> PromptSpec:
         raise UserError(f"prompt.format={config.format} is unknown; take one of {', '.join(INSTRUCTIONS)}.")
     if config.file is not None:
         try:
-            return PromptSpec(config.format, Path(config.file).read_text(encoding="utf-8").strip())
+            return PromptSpec(config.format, Path(config.file).read_text(encoding="utf-8").strip(), views)
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"prompt.file={config.file} cannot be read as text: {error}.") from error
-    return PromptSpec(config.format, default_instruction(config.format))
+    return PromptSpec(config.format, default_instruction(config.format), views)
 
 
 def default_instruction(response_format: str) -> str:
@@ -109,7 +124,7 @@ def default_instruction(response_format: str) -> str:
 
 def describe_images(images: Sequence[ImageRef]) -> str:
     """One sentence on what is shown, for example "You see a satellite image."."""
-    roles = [{**VIEWS, **MARKED}.get(image.role, f"a {image.role} image") for image in images]
+    roles = [{**VIEWS, **MARKED, **STRIP}.get(image.role, f"a {image.role} image") for image in images]
     if len(roles) == 1:
         return f"You see {roles[0]}."
     if len(set(roles)) == 1:
@@ -145,6 +160,8 @@ def prompt_text(row: Row, prompt: PromptSpec) -> str:
     views = describe_images(row.images)
     if shows_both_views(row):
         views += f" {BOTH_VIEWS}"
+    if len(row.images) > 1 and row.images[-1].role in HINTS:
+        views += f" {HINTS[row.images[-1].role]}"
     lines = [prompt.instruction, answer_line(row), "", views, row.question]
     if row.options is not None:
         lines += [f"{letter}) {text}" for letter, text in row.options.items()]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["row", "picture", "reasoning", "leak"]
+Kind = Literal["row", "picture", "reasoning", "leak", "view"]
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,8 @@ class Quarantined:
     - `id`: the row's id, or what is known of it (`cvsbench/fov/g2s/?`).
     - `file`, `line`: where it stands; `file` is relative to the data root, `line` counts from 1.
     - `reason`: one sentence for the person who mends it.
-    - `kind`: what was at fault: the row's own fields, a picture, its reasoning, or a scene of the test set.
+    - `kind`: what was at fault: the row's own fields, a picture, its reasoning, a scene of the test set, or
+      the lack of an auxiliary view.
     - `group`, `category`: as in `Row` where they are known, else "".
     """
 

@@ -11,8 +11,8 @@ class ImageRef:
     """A picture of a row.
 
     `path` is relative to the image folder of the prepared set; `width` and `height` are pixels of the
-    stored (upright, RGB) picture; `role` is one of street, panorama, satellite, composite, depth,
-    miniature, marked, frame, map.
+    stored (upright, RGB) picture; `role` is one of street, panorama, satellite, composite, marked, frame,
+    strip (street photos side by side), and of the auxiliary views depth, miniature, map.
     """
 
     path: str

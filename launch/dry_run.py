@@ -43,7 +43,7 @@ def show(command: str, config: DictConfig) -> int:
             print(line)
         print()
     if command in ("pipeline", "report"):
-        print(f"report\n  writes   {shown(stages[0].path.parent)}/report.html\n")
+        print(f"report\n  writes   {shown(stages[0].path.parent)}/report.html, viewer/\n")
     for line in (*_teacher(config, stages), *_generation(config, stages)):
         print(line)
     found = findings(config, stages)

@@ -38,6 +38,10 @@ def execute(command: str, config: DictConfig, asked: Sequence[str]) -> int:
         raise UserError(
             f"check= audits a release, which {command} does not read: use launch prep check=true."
         )
+    if config.serve and command != "report":
+        raise UserError(
+            f"serve= shows what is evaluated, and {command} does not: use launch report serve=true."
+        )
     if config.dry_run:
         from launch.dry_run import show
 
@@ -100,9 +104,14 @@ def _run(stages: Sequence[Stage], asked: str) -> int:
 
 
 def _report(config: DictConfig) -> int:
-    from launch.summary import write
+    from launch import summary
 
-    return write(config, evaluations(config))
+    stages = evaluations(config)
+    if config.serve:
+        return summary.serve(config, stages)
+    if config.report.runs is not None:
+        return summary.compare(config, stages)
+    return summary.write(config, stages)
 
 
 def label(stage: Stage) -> str:

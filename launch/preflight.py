@@ -7,6 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
+from data_prep.views.settings import paths
 from launch.compose import is_unset, leaf_keys
 from launch.local import used_gpus
 from launch.machine import GIB, existing_parent, free_disk, gpus, version
@@ -38,6 +39,8 @@ def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
     found = [*_unset(config, sections), *faults(config, sections), *batch_faults(config, names)]
     if names & {"prep", "audit"}:
         found += _release(config)
+    if "prep" in names:
+        found += _views(config.data)
     if "prep" in names:
         found += _teacher(config)
     if "generate" in names:
@@ -131,6 +134,41 @@ def _endpoint(teacher: DictConfig) -> Iterator[str]:
         yield f"teacher.max_cost={teacher.max_cost} wants teacher.price_in= and teacher.price_out=."
     if teacher.prompt_file is not None and not Path(teacher.prompt_file).is_file():
         yield f"teacher.prompt_file={teacher.prompt_file} does not exist: give a text file, or null."
+
+
+def _views(data: DictConfig) -> Iterator[str]:
+    for file in paths(data.only_rows):
+        if not Path(file).is_file():
+            yield f"data.only_rows: {file} does not exist: give a file of row ids, or null."
+    if data.views == "none":
+        return
+    folders = paths(data.views_root)
+    for folder in folders:
+        if not Path(folder).is_dir():
+            yield f"data.views_root={folder} is no folder: give one of view files (docs/views.md), or null."
+    if data.views == "map" and not folders:
+        yield "data.views=map comes from files alone: give data.views_root=DIR (docs/views.md: layouts)."
+    if data.views == "miniature" and data.views_miniature.api is not None:
+        yield from _miniatures(data.views_miniature)
+
+
+def _miniatures(miniature: DictConfig) -> Iterator[str]:
+    section = "data.views_miniature"
+    if miniature.model is None:
+        yield f"{section}.model is null: give the name under which the endpoint serves the image model."
+    name = miniature.api_key_env
+    if name is not None and not os.environ.get(name):
+        yield (
+            f"the environment variable {name} holds no key for the image endpoint: set it, name another with "
+            f"{section}.api_key_env=, or set that to null for an endpoint that wants none."
+        )
+    if miniature.max_cost is not None and None in (miniature.price_in, miniature.price_out):
+        yield f"{section}.max_cost={miniature.max_cost} wants {section}.price_in= and {section}.price_out=."
+    if miniature.prompts is not None and not Path(miniature.prompts).is_dir():
+        yield f"{section}.prompts={miniature.prompts} is no folder: give one, or null."
+    if miniature.api == "gemini" and version("google-genai") is None:
+        install = "pip install 'spatial-recipes[gemini]'"
+        yield f"{section}.api=gemini needs google-genai: {install}, or take {section}.api=edit."
 
 
 def _generation(config: DictConfig) -> Iterator[str]:

@@ -1,11 +1,14 @@
 """The end of a pipeline: the report is written, and its main table is shown in the terminal."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
+from data_prep.atomic import digest
 from data_prep.errors import UserError
+from data_prep.views.settings import paths as listed
 from launch.pipeline import shown
 from recipes.run_dir import RunDir
 from recipes.stages import Stage
@@ -35,14 +38,62 @@ def write(config: DictConfig, evaluations: Mapping[str, Stage]) -> int:
         grpo.path if begun else None,
         sft.path if sft.finished else None,
         evaluations["base"].path.parent / "report.html",
-        f"{config.recipe_name} ({config.scale_name})",
+        _title(config),
     )
     for line in table(summary(paths)):
         print(line)
     for alarm in alarms_of(RunDir(grpo.path)) if begun else []:
         print(f"GRPO, {alarm}")
     print(f"\nreport: {shown(report)}")
+    _pages(config, paths, evaluations["base"].path.parent / "viewer")
     return 0
+
+
+def compare(config: DictConfig, evaluations: Mapping[str, Stage]) -> int:
+    """Write the viewer's pages for the directories of `report.runs`.
+
+    Raises:
+        UserError: one of them is no finished evaluation.
+    """
+    runs = _given(config)
+    name = f"viewer-{digest([str(path.resolve()) for path in runs.values()])[:10]}"
+    _pages(config, runs, evaluations["base"].path.parent / name)
+    return 0
+
+
+def serve(config: DictConfig, evaluations: Mapping[str, Stage]) -> int:
+    """Show the viewer from a local server until Ctrl-C.
+
+    Raises:
+        UserError: as `compare`; or nothing is finished, or the port is taken.
+    """
+    from recipes.viewer_server import serve
+
+    finished = {label: stage.path for label, stage in evaluations.items() if stage.finished}
+    runs = finished if config.report.runs is None else _given(config)
+    serve(runs, _title(config), config.report.picture_side, config.report.port, _say)
+    return 0
+
+
+def _given(config: DictConfig) -> dict[str, Path]:
+    from recipes.viewer_rows import labels
+
+    return labels([Path(path) for path in listed(config.report.runs)])
+
+
+def _pages(config: DictConfig, runs: Mapping[str, Path], out: Path) -> None:
+    from recipes.viewer import write_viewer
+
+    index = write_viewer(runs, out, _title(config), config.report.picture_side)
+    print(f"viewer: {shown(index)}")
+
+
+def _title(config: DictConfig) -> str:
+    return f"{config.recipe_name} ({config.scale_name})"
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def table(records: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -7,6 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_prep.cvsbench.layout import TASKS
 from data_prep.prompts import INSTRUCTIONS
+from data_prep.views.settings import KINDS
 from launch.compose import is_unset, nearest
 from launch.local import used_gpus
 from recipes.engines import ENGINES
@@ -15,6 +16,9 @@ from recipes.monitor_readings import MONITORS
 CHOICES: dict[str, tuple[str, ...]] = {
     "logger": ("none", "wandb"),
     "data.subsets": ("cvusa", "fov"),
+    "data.views": ("none", *KINDS),
+    "data.views_depth.device": ("auto", "cpu", "cuda"),
+    "data.views_miniature.api": ("edit", "generate", "gemini"),
     "data.tasks": (*TASKS, *(f"{task}/{part}" for task, own in TASKS.items() for part in own.parts if part)),
     "generation.subsets": ("cvusa", "fov"),
     "generation.tasks": ("g2s", "s2g", "gs_grounding", "gs_view"),
@@ -41,7 +45,9 @@ AT_LEAST: dict[str, float] = {
             "model.sft_micro_batch_size", "model.grpo_micro_batch_size", "model.eval_batch_size",
             "teacher.concurrency", "teacher.tries", "teacher.max_requests",
             "eval.endpoint.concurrency", "eval.endpoint.tries",
-            "serve.port", "serve.max_images", "serve.tensor_parallel",
+            "vllm.port", "vllm.max_images", "vllm.tensor_parallel",
+            "data.views_depth.micro_batch_size", "data.views_miniature.concurrency",
+            "data.views_miniature.tries", "data.views_miniature.max_requests",
         ),
         1,
     ),
@@ -49,15 +55,17 @@ AT_LEAST: dict[str, float] = {
     **dict.fromkeys(("grpo.warmup_steps", "grpo.probe.rows", "sft.lora.rank", "grpo.lora.rank"), 0),
     **dict.fromkeys(("generation.blind.times", "generation.arrows.axis_margin"), 0),
     **dict.fromkeys(("eval.temperature", "eval.rotate_options", "teacher.retries", "teacher.max_cost"), 0),
+    **dict.fromkeys(("data.views_miniature.retries", "data.views_miniature.max_cost"), 0),
     "generation.balance": 1,
 }  # fmt: skip
 ABOVE_ZERO = (
     "grpo.temperature", "sft.max_grad_norm", "grpo.max_grad_norm", "grpo.rollout_memory",
-    "teacher.timeout", "teacher.max_overlap", "eval.endpoint.timeout", "serve.memory", "serve.start_timeout",
+    "teacher.timeout", "teacher.max_overlap", "eval.endpoint.timeout", "vllm.memory", "vllm.start_timeout",
+    "data.views_miniature.timeout",
     "generation.blind.share", "generation.arrows.length", "generation.arrows.flat_share",
 )  # fmt: skip
 SHARES = (
-    "grpo.probe.max_flat_share", "grpo.rollout_memory", "sft.lora.dropout", "serve.memory",
+    "grpo.probe.max_flat_share", "grpo.rollout_memory", "sft.lora.dropout", "vllm.memory",
     "teacher.max_overlap",
     "generation.test_share", "generation.blind.share", "generation.arrows.length",
     "generation.arrows.separation", "generation.arrows.flat_share",

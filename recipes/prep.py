@@ -5,20 +5,21 @@
     halves.json       the half, sft or rl, of every training scene
     rows/{sft,rl,test}.jsonl
     rl.parquet        the RL half in verl's form
+    missing_views.jsonl, comparable.txt, views/   with data.views=: rows without a view, ids of the others
     teacher/, teacher_report.{md,json}   with teacher=openai: replies, reasoning, what was rejected
     quarantine.jsonl  every question set aside, with file, line and reason
     manifest.json     counts, hashes, and the proof that no scene is on two sides
 
 The release is read twice, once to choose and once to write, so no row is kept in memory (a model that teaches
-takes a third reading, and keeps the SFT half). The pictures and the teacher are the long part; what an
-interrupted run has cleaned or paid for is not cleaned or paid for again.
+and auxiliary views take another reading each; the SFT half, and the rows with views, are kept). The pictures
+and the teacher are the long part; what an interrupted run has cleaned or paid for is not cleaned or paid for
+again.
 """
 
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from omegaconf import DictConfig
 
 from data_prep.atomic import read_jsonl, replacing, sha256_file, write_json
 from data_prep.cvsbench import find_files, normalise_category, read_release
+from data_prep.cvsbench.layout import Split
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
 from data_prep.images import Picture, PictureError, clean_all
@@ -39,6 +41,8 @@ from data_prep.single_view import hidden_view_fault
 from data_prep.splits import Half, assign_halves, read_halves
 from data_prep.tally import Tally
 from data_prep.teacher.files import Taught, fault, read_taught
+from data_prep.views.book import Book
+from recipes.prep_views import gather, only, only_ids
 from recipes.progress import StepProgress
 from recipes.release import release_folder
 from recipes.run_dir import RunDir
@@ -49,6 +53,7 @@ _ASIDE_FOR = {
     "picture": "for a picture",
     "reasoning": "for their reasoning",
     "leak": "for showing a test scene",
+    "view": "for lacking an auxiliary view",
 }
 
 
@@ -63,9 +68,13 @@ def run(run: RunDir) -> None:
     for left in [*run.path.glob(".*.part"), *run.path.glob("rows/.*.part")]:
         left.unlink()  # half a file of an attempt that was killed
     root = DataRoot(release_folder(run.path, config.data))
-    prompt = load_prompt(config.prompt)
+    prompt = load_prompt(config.prompt, config.data.views)
     taught = None if config.teacher.kind == "openai" else read_taught(config.teacher, root, prompt.format)
-    read = partial(read_release, root, config.data.subsets, config.data.tasks)
+    ids = only_ids(config.data.only_rows)
+
+    def read(split: Split) -> Iterator[Row | Quarantined]:
+        return only(read_release(root, config.data.subsets, config.data.tasks, split), ids)
+
     selection = select(
         test=read("test"),
         train=read("train"),
@@ -81,11 +90,16 @@ def run(run: RunDir) -> None:
     if taught is None:
         taught = _teach(run.path, config, root, _chosen(read, selection, halves), pictures)
 
+    book, views = None, None
+    if config.data.views != "none":
+        book, views = gather(run.path, config, root, _sound(_chosen(read, selection, halves), pictures))
     shuffle = config.data.shuffle_options
 
     def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
         if isinstance(item, Row):
             item = _shown(item, pictures)
+        if isinstance(item, Row) and book is not None:
+            item = _with_view(item, book)
         if isinstance(item, Row) and half == "sft" and config.teacher.kind != "none":
             item = _with_reasoning(item, taught, prompt.format)
         if isinstance(item, Row) and shuffle:
@@ -97,7 +111,7 @@ def run(run: RunDir) -> None:
     rows = (Row.from_json(record) for record in read_jsonl(run.path / "rows/rl.jsonl"))
     images = (run.path / "images").resolve()
     write_rl_parquet(run.path / "rl.parquet", rows, tally.option_letters["rl"], images, prompt)
-    run.finish(_manifest(run.path, config, root, taught, prompt.hash, len(pictures), tally))
+    run.finish(_manifest(run.path, config, root, taught, prompt.hash, len(pictures), tally, views))
 
 
 def _categories(data: DictConfig) -> set[str] | None:
@@ -161,6 +175,20 @@ def _teach(
     from recipes.prep_teacher import teach
 
     return teach(run, config, root, rows)
+
+
+def _sound(
+    chosen: Iterator[tuple[str, Row | Quarantined]], pictures: dict[str, Picture | PictureError]
+) -> Iterator[tuple[Row, Row]]:
+    """Every row whose words and pictures are sound, as it came and with its clean pictures."""
+    for _, item in chosen:
+        if isinstance(item, Row) and isinstance(shown := _shown(item, pictures), Row):
+            yield item, shown
+
+
+def _with_view(row: Row, book: Book) -> Row | Quarantined:
+    with_view = book.apply(row)
+    return _aside(row, with_view, "view") if isinstance(with_view, str) else with_view
 
 
 def _with_reasoning(row: Row, taught: Taught, response_format: str) -> Row | Quarantined:
@@ -231,6 +259,7 @@ def _manifest(
     prompt_hash: str,
     pictures: int,
     tally: Tally,
+    views: dict[str, Any] | None,
 ) -> dict[str, Any]:
     sources = [
         {**asdict(source), "sha256": sha256_file(root.path / source.path)}
@@ -248,5 +277,6 @@ def _manifest(
         "split": {"by": "image group", "seed": config.seed, "kept": config.data.halves},
         **tally.summary(),
         "pictures": pictures,
+        **({"views": views} if views else {}),
         "files": {name: sha256_file(run / name) for name in made},
     }

@@ -67,12 +67,15 @@ def describe(
     }
 
 
-def embed(path: Path) -> str:
-    """A data URI of the picture, downscaled; small drawings stay lossless, photographs become JPEG."""
+def embed(path: Path, side: int = LONGEST_SIDE) -> str:
+    """A data URI of the picture, its longer side at most `side` pixels.
+
+    Small drawings stay lossless, photographs become JPEG.
+    """
     with Image.open(path) as stored:
         picture = stored.convert("RGB")
     small = max(picture.size) <= 128
-    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    picture.thumbnail((side, side))
     content = io.BytesIO()
     picture.save(content, "PNG" if small else "JPEG", optimize=True, **({} if small else {"quality": 82}))
     encoded = base64.b64encode(content.getvalue()).decode()

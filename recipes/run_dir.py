@@ -21,14 +21,15 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_prep.atomic import JsonlLog, read_jsonl, write_json, write_text
 from data_prep.errors import UserError
+from data_prep.views.settings import deciding
 
 # How fast or where a stage runs, not what it makes: a run continues when these change.
 NEUTRAL = {
     "allow_failures", "allow_unanswered", "allow_unreadable", "api_key_env", "base_url", "cache",
     "cluster", "concurrency", "device", "eval_batch_size", "gradient_checkpointing",
-    "grpo_micro_batch_size", "keep_checkpoints", "logger", "max_cost", "max_requests", "monitors",
-    "parameters", "price_in", "price_out", "probe", "rollout_memory", "save_every", "serve",
-    "sft_micro_batch_size", "shard", "tensor_parallel", "timeout", "tries",
+    "grpo_micro_batch_size", "image_tokens", "keep_checkpoints", "logger", "max_cost", "max_requests",
+    "micro_batch_size", "monitors", "parameters", "price_in", "price_out", "probe", "rollout_memory",
+    "save_every", "serve", "sft_micro_batch_size", "shard", "tensor_parallel", "timeout", "tries", "vllm",
 }  # fmt: skip
 
 
@@ -61,7 +62,9 @@ class RunDir:
         """
         stored = self.path / "config.yaml"
         if stored.exists():
-            differing = _differences(OmegaConf.to_container(OmegaConf.load(stored)), config)
+            made_by = OmegaConf.to_container(OmegaConf.load(stored))
+            assert isinstance(made_by, dict)
+            differing = _differences(decisive(made_by), decisive(config))
             if (self.path / "inputs.json").exists():
                 # By name, which holds the hash: the folder of all runs may have moved.
                 before = {name: run.path.name for name, run in self.inputs.items()}
@@ -109,10 +112,22 @@ class RunDir:
         return list({record.get("step", -i - 1): record for i, record in enumerate(records)}.values())
 
 
+def decisive(config: dict[str, Any]) -> dict[str, Any]:
+    """What of a configuration decides what is made: without `NEUTRAL` and without idle keys about views."""
+    own = {**config, "data": deciding(config["data"])} if isinstance(config.get("data"), dict) else config
+    return _without_neutral(own)
+
+
+def _without_neutral(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_neutral(v) for k, v in value.items() if k not in NEUTRAL}
+    return value
+
+
 def _differences(stored: Any, wanted: Any, prefix: str = "") -> list[str]:
     """`key was stored, now wanted` for every leaf that differs."""
     if isinstance(stored, dict) and isinstance(wanted, dict):
-        keys = sorted({*stored, *wanted} - NEUTRAL)
+        keys = sorted({*stored, *wanted})
         nested = (_differences(stored.get(k), wanted.get(k), f"{prefix}{k}.") for k in keys)
         return [line for lines in nested for line in lines]
     if isinstance(stored, dict) or isinstance(wanted, dict):

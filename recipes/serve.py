@@ -62,13 +62,13 @@ def run(run: RunDir) -> int:
 
 
 def command(config: DictConfig, checkpoint: str) -> list[str]:
-    """The `vllm serve` command for a checkpoint (folder or hub id); `config` has model, eval and serve.
+    """The `vllm serve` command for a checkpoint (folder or hub id); `config` has model, eval and vllm.
 
     Pictures get the same pixels as in this process. The checkpoint's own sampling defaults are left out
     (`--generation-config vllm`). The type of the weights is the checkpoint's: left to itself, vLLM would
     take float16 for a checkpoint in float32.
     """
-    model, serve = config.model, config.serve
+    model, vllm = config.model, config.vllm
     pixels = {
         "min_pixels": _least_pixels(checkpoint, model.family),
         "max_pixels": model.max_image_tokens * token_side(model.family) ** 2,
@@ -76,15 +76,15 @@ def command(config: DictConfig, checkpoint: str) -> list[str]:
     return [
         executable() or "vllm", "serve", checkpoint,
         "--host", HOST,
-        "--port", str(serve.port),
+        "--port", str(vllm.port),
         "--served-model-name", served_name(config),
         "--dtype", dtype(checkpoint) or model.dtype,
         "--max-model-len", str(_length(config, checkpoint)),
-        "--limit-mm-per-prompt", json.dumps({"image": serve.max_images, "video": 0}),
+        "--limit-mm-per-prompt", json.dumps({"image": vllm.max_images, "video": 0}),
         "--mm-processor-kwargs", json.dumps(pixels),
         "--generation-config", "vllm",
-        "--tensor-parallel-size", str(serve.tensor_parallel),
-        "--gpu-memory-utilization", str(serve.memory),
+        "--tensor-parallel-size", str(vllm.tensor_parallel),
+        "--gpu-memory-utilization", str(vllm.memory),
     ]  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def served_name(config: DictConfig) -> str:
 
 
 def base_url(config: DictConfig) -> str:
-    return f"http://{HOST}:{config.serve.port}/v1"
+    return f"http://{HOST}:{config.vllm.port}/v1"
 
 
 @contextlib.contextmanager
@@ -103,12 +103,12 @@ def serving(config: DictConfig, words: list[str], log: Path) -> Iterator["subpro
 
     Raises:
         UserError: vLLM is not installed or too old, the port is taken, vLLM ends before it answers (the end
-            of its log is in the message), or it does not answer within `serve.start_timeout` seconds.
+            of its log is in the message), or it does not answer within `vllm.start_timeout` seconds.
     """
     if missing := lacks():
         raise UserError(missing)
-    if _taken(config.serve.port):
-        raise UserError(f"port {config.serve.port} is in use: give another serve.port=, or stop that server.")
+    if _taken(config.vllm.port):
+        raise UserError(f"port {config.vllm.port} is in use: give another vllm.port=, or stop that server.")
     before = signal.signal(signal.SIGTERM, _terminate)
     with open(log, "w", encoding="utf-8") as out:
         process = subprocess.Popen(
@@ -167,7 +167,7 @@ def dtype(checkpoint: str) -> str | None:
 def _length(config: DictConfig, checkpoint: str) -> int:
     """Tokens of the longest prompt with all its pictures and of the answer, as far as the model goes."""
     model = config.model
-    pictures = (config.serve.max_images - 1) * model.max_image_tokens  # the prompt's budget holds one
+    pictures = (config.vllm.max_images - 1) * model.max_image_tokens  # the prompt's budget holds one
     wanted = model.max_prompt_tokens + pictures + config.eval.max_new_tokens
     stored = _stored(checkpoint, "config.json")
     most = stored.get("text_config", stored).get("max_position_embeddings")
@@ -188,14 +188,14 @@ def _stored(checkpoint: str, name: str) -> dict[str, Any]:
 
 
 def _wait(config: DictConfig, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    limit = config.serve.start_timeout
+    limit = config.vllm.start_timeout
     started = time.monotonic()
     while not lists(base_url(config), served_name(config)):
         if process.poll() is not None:
             raise UserError(f"vLLM ended with status {process.returncode} before it answered:\n{_tail(log)}")
         if time.monotonic() - started > limit:
             raise UserError(
-                f"vLLM has not answered within serve.start_timeout={limit:g} seconds; give it longer, or see "
+                f"vLLM has not answered within vllm.start_timeout={limit:g} seconds; give it longer, or see "
                 f"{log}, which ends with:\n{_tail(log)}"
             )
         time.sleep(EVERY)

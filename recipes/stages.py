@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_prep.atomic import digest
 from data_prep.errors import UserError
-from recipes.run_dir import NEUTRAL, RunDir
+from recipes.run_dir import RunDir, decisive
 
 CHECKPOINT_STAGES = ("base", "sft", "grpo")
 ENDPOINT = "endpoint"  # as eval.checkpoint: the model that eval.endpoint names, whatever it is
@@ -27,9 +27,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "base": ("seed", "model"),
     "sft": ("seed", "model", "sft"),
     "grpo": ("seed", "model", "reward", "grpo"),
-    "eval": ("model", "reward", "eval", "serve"),
-    "parity": ("model", "reward", "eval", "serve"),
-    "serve": ("model", "eval", "serve"),
+    "eval": ("model", "reward", "eval", "vllm"),
+    "parity": ("model", "reward", "eval", "vllm"),
+    "serve": ("model", "eval", "vllm"),
 }
 ONE_CHECKPOINT = ("eval", "parity", "serve")  # stages that work with the model of eval.checkpoint
 
@@ -77,7 +77,7 @@ def plan(cfg: DictConfig, name: str) -> Stage:
     assert isinstance(resolved, dict)
     config = {key: resolved[key] for key in ("recipe_name", "scale_name", "logger", "cluster")}
     config |= {key: resolved[key] for key in SECTIONS[name]}
-    parts = {key: _without_neutral(resolved[key]) for key in SECTIONS[name] if key not in NEUTRAL}
+    parts = decisive({key: resolved[key] for key in SECTIONS[name]})
     identity = digest([name, parts, {key: stage.hash for key, stage in inputs.items()}])[:10]
     label = name
     if name in ONE_CHECKPOINT:
@@ -111,12 +111,6 @@ def _upstream(cfg: DictConfig, name: str) -> list[str]:
     return []
 
 
-def _without_neutral(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_neutral(v) for k, v in value.items() if k not in NEUTRAL}
-    return value
-
-
 def checkpoint_path(run: RunDir, name: str) -> str:
     """The folder (or hub id) of the model that stage `name` left, as `run`'s inputs or configuration tell.
 
@@ -134,4 +128,4 @@ def recipe_hash(run: RunDir) -> str:
     kept in it.
     """
     named = re.search(r"-([0-9a-f]{10})$", run.path.name)
-    return named[1] if named else digest(_without_neutral(OmegaConf.to_container(run.config)))[:10]
+    return named[1] if named else digest(decisive(OmegaConf.to_container(run.config)))[:10]

@@ -4,7 +4,7 @@ Rate limits, time-outs, server errors, cut connections and broken answers are wa
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import openai
@@ -17,6 +17,21 @@ from data_prep.errors import UserError
 DOWN_AFTER = 32  # requests given up one after the other, with no answer between them
 
 T = TypeVar("T")
+Post = Callable[[openai.AsyncOpenAI, str, dict[str, Any], str], Awaitable[bytes]]
+"""Sends (client, model, fields, key of the request) and returns the raw answer."""
+
+
+async def chat(api: openai.AsyncOpenAI, model: str, body: dict[str, Any], key: str) -> bytes:
+    """Send one chat completion with the fields of `body` (whose own `model` goes first); the raw answer."""
+    # The library would copy messages that are its own argument part by part, and read the answer into
+    # models that check nothing which `read` does not: together the most of a request's time.
+    answer = await api.chat.completions.with_raw_response.create(
+        model=body.pop("model", model),
+        messages=(),
+        extra_body=body,
+        extra_headers={"Idempotency-Key": key},
+    )
+    return answer.content
 
 
 class Sender:
@@ -79,6 +94,7 @@ class Sender:
         read: Callable[[bytes], T],
         key: str,
         mend: Callable[[Fault], Fault] = lambda fault: fault,
+        post: Post = chat,
     ) -> T | Fault:
         """What `read` makes of the answer, or the last fault of a request that is given up.
 
@@ -87,13 +103,14 @@ class Sender:
             read: raises MalformedError where the answer is none.
             key: the same for the same request (sent as Idempotency-Key).
             mend: what a fault counts as; it may change what `body` makes next.
+            post: sends the fields of `body`, where the request is no chat completion.
 
         Raises:
             UserError: no request would get an answer, or `allow` raised it.
         """
         fault = Fault("not sent", "")
         for failures in range(1, self._tries + 1):
-            outcome = await self._send(body, read, key)
+            outcome = await self._send(body, read, key, post)
             if not isinstance(outcome, Fault):
                 self._given_up_in_a_row = 0
                 return outcome
@@ -114,7 +131,7 @@ class Sender:
         return fault
 
     async def _send(
-        self, body: Callable[[], dict[str, Any]], read: Callable[[bytes], T], key: str
+        self, body: Callable[[], dict[str, Any]], read: Callable[[bytes], T], key: str, post: Post
     ) -> T | Fault:
         async with self._limiter.slot() as taken:
             if self._end:
@@ -127,7 +144,7 @@ class Sender:
             self._sending += 1
             try:
                 async with asyncio.timeout(self._timeout):
-                    content = await self._post(body(), key)
+                    content = await post(self._api, self.endpoint.model, body(), key)
                 answer = read(content)
             except ERRORS as error:
                 fault = self._fault(error)
@@ -138,17 +155,6 @@ class Sender:
                 self._sending -= 1
             self._limiter.answered()
             return answer
-
-    async def _post(self, body: dict[str, Any], key: str) -> bytes:
-        # The library would copy messages that are its own argument part by part, and read the answer into
-        # models that check nothing which `read` does not: together the most of a request's time.
-        answer = await self._api.chat.completions.with_raw_response.create(
-            model=body.pop("model", self.endpoint.model),
-            messages=(),
-            extra_body=body,
-            extra_headers={"Idempotency-Key": key},
-        )
-        return answer.content
 
     def _fault(self, error: Exception) -> Fault:
         try:

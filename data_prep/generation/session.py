@@ -96,7 +96,7 @@ class Session:
                     *(partial(self._question, client, ask, teacher.retries) for ask in self._asks),
                     *(partial(self._describe, client, *one, teacher.retries) for one in self._things),
                 ]
-                outcomes = await _work_through(work, teacher.concurrency, count)
+                outcomes = await work_through(work, teacher.concurrency, count)
         for made, aside, sent_back in outcomes:
             self.made += made
             self.aside += aside
@@ -180,7 +180,7 @@ def _refused(name: str, verdict: Verdict) -> list[Aside]:
     ]
 
 
-async def _work_through(work: Sequence[Work], workers: int, count: Callable[[], None]) -> list[Outcome]:
+async def work_through(work: Sequence[Work], workers: int, count: Callable[[], None]) -> list[Outcome]:
     """The outcomes in order, `workers` at a time.
 
     After an error nothing further is begun; what is under way has been paid for, so it is waited for.

@@ -22,8 +22,8 @@ class ReplyCache:
         UserError: another process holds the folder, or its log is no longer what was written.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
+    def __init__(self, folder: Path, section: str = "teacher") -> None:
+        self._path, self._section = folder / FILE, section
         self._replies: dict[str, Reply] = {}
 
     async def __aenter__(self) -> "ReplyCache":
@@ -35,7 +35,7 @@ class ReplyCache:
             self._lock.close()
             raise UserError(
                 f"{self._path.parent} is in use by another run. Wait until it ends, or give this one a "
-                "teacher.cache= of its own."
+                f"{self._section}.cache= of its own."
             ) from None
         self._log = GroupLog(self._path)
         self._replies = read_replies(self._path)
@@ -47,6 +47,10 @@ class ReplyCache:
 
     def get(self, key: str) -> Reply | None:
         return self._replies.get(key)
+
+    def forget(self, key: str) -> None:
+        """Count a reply as not paid for; what is asked for anew takes its place in the log too."""
+        self._replies.pop(key, None)
 
     def __len__(self) -> int:
         return len(self._replies)

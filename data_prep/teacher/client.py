@@ -8,11 +8,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import openai
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.endpoint.address import Endpoint
 from data_prep.endpoint.faults import Fault
-from data_prep.endpoint.sender import Sender
+from data_prep.endpoint.sender import Sender, chat
 from data_prep.errors import UserError
 from data_prep.teacher.cache import ReplyCache
 from data_prep.teacher.limits import Budget, Stopped, Usage
@@ -35,18 +36,19 @@ class Client:
         config: `base_url`, `model`, `api_key_env`, `options`, `concurrency`, `timeout`, `tries`,
             `max_requests`, `max_cost`, `price_in`, `price_out`, `cache`.
         folder: where replies are kept, unless `cache` names another folder.
+        section: how messages call that part of the configuration.
 
     Raises:
         UserError: the environment has no key, or the folder is in use.
     """
 
-    def __init__(self, config: DictConfig, folder: Path) -> None:
+    def __init__(self, config: DictConfig, folder: Path, section: str = "teacher") -> None:
         self._model = config.model
         self._options: dict[str, Any] = OmegaConf.to_container(config.options)  # type: ignore[assignment]
-        self._cache = ReplyCache(Path(config.cache) if config.cache else folder)
+        self._cache = ReplyCache(Path(config.cache) if config.cache else folder, section)
         self.usage = Usage(config.price_in, config.price_out)
-        budget = Budget(self.usage, config.max_requests, config.max_cost)
-        endpoint = Endpoint(config.base_url, config.model, config.api_key_env)
+        budget = Budget(self.usage, config.max_requests, config.max_cost, section)
+        endpoint = Endpoint(config.base_url, config.model, config.api_key_env, section)
         self._sender = Sender(
             endpoint, config.concurrency, config.timeout, config.tries, self.usage, budget.check
         )
@@ -106,26 +108,33 @@ class Client:
         self.usage.completion_tokens += reply.completion_tokens
 
     async def _pay(self, key: str, request: Request) -> Reply:
-        def body() -> dict[str, Any]:
-            fields = {**self._options, "messages": request_messages(request)}
-            if request.model:
-                fields["model"] = request.model
-            if request.json_schema and self._takes_schema:
-                fields["response_format"] = response_format(request.json_schema)
-            return fields
-
-        def read(content: bytes) -> Reply:
-            return read_reply(content, request.system + request.text)
-
         def mend(fault: Fault) -> Fault:
             if request.json_schema and self._takes_schema and fault.name == "status 400":
                 self._takes_schema = False  # older servers know no response_format
                 return Fault("no response_format", fault.detail)
             return fault
 
-        outcome = await self._sender.ask(body, read, key, mend)
+        outcome = await self._sender.ask(
+            lambda: self._body(request), lambda content: self._read(content, request), key, mend, self._post
+        )
         if isinstance(outcome, Fault):
             return Reply(None, str(outcome), given_up=True)
         self._count(key, outcome)
         await self._cache.put(key, outcome)
         return outcome
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        """The fields that `_post` sends."""
+        fields = {**self._options, "messages": request_messages(request)}
+        if request.model:
+            fields["model"] = request.model
+        if request.json_schema and self._takes_schema:
+            fields["response_format"] = response_format(request.json_schema)
+        return fields
+
+    async def _post(self, api: openai.AsyncOpenAI, model: str, body: dict[str, Any], key: str) -> bytes:
+        """As `data_prep.endpoint.sender.chat`, which other kinds of request replace."""
+        return await chat(api, model, body, key)
+
+    def _read(self, content: bytes, request: Request) -> Reply:
+        return read_reply(content, request.system + request.text)

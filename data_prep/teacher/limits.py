@@ -43,6 +43,7 @@ class Budget:
     usage: Usage
     max_requests: int | None
     max_cost: float | None
+    section: str = "teacher"
 
     def check(self, under_way: int) -> None:
         """Return where one more request may be sent beside those under way, which are taken to cost the mean.
@@ -54,13 +55,15 @@ class Budget:
         kept = "What is paid for is kept: raise it and give the same command again."
         if self.max_requests is not None and usage.requests + 1 > self.max_requests:
             raise Stopped(
-                f"teacher.max_requests={self.max_requests} is reached after {usage.requests} requests. {kept}"
+                f"{self.section}.max_requests={self.max_requests} is reached after {usage.requests} requests."
+                f" {kept}"
             )
         if self.max_cost is None or usage.cost is None:
             return
         paid = max(usage.requests - under_way, 1)
         if usage.cost + usage.cost / paid * (under_way + 1) > self.max_cost:
             raise Stopped(
-                f"teacher.max_cost={self.max_cost:g} is reached: {usage.cost:.2f} dollars are spent and "
+                f"{self.section}.max_cost={self.max_cost:g} is reached: {usage.cost:.2f} dollars are spent"
+                " and "
                 f"{under_way} requests under way. {kept}"
             )

@@ -154,7 +154,7 @@ def test_a_changed_key_moves_the_stages_that_read_it_and_no_other():
         "eval.endpoint.concurrency=8": set(),
         "eval.serve=true": set(),
         "eval.allow_failures=true": set(),
-        "serve.port=8001": set(),
+        "vllm.port=8001": set(),
         "grpo.kl_coef=0.1": {"grpo", "eval"},
         "data.synthetic.seed=8": {"prep", "base", "sft", "grpo", "eval"},
         "sft.save_every=7": set(),

@@ -101,7 +101,7 @@ MISTAKES = {
         "eval.endpoint.api_key_env=NO_SUCH_KEY",
     ): "the environment variable NO_SUCH_KEY holds no key for the server",
     ("eval", *TINY, "eval.endpoint.concurrency=0"): "at least 1",
-    ("serve", *TINY, "serve.memory=2"): "between 0 and 1",
+    ("serve", *TINY, "vllm.memory=2"): "between 0 and 1",
     ("serve", *TINY, "eval.checkpoint=endpoint"): "has no weights here",
     ("report", *TINY): "nothing is evaluated yet",
 }

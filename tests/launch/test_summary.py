@@ -38,6 +38,7 @@ def test_a_report_is_made_of_what_is_finished(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr("recipes.report.write_report", write_report)
     monkeypatch.setattr("recipes.report.summary", lambda evals: RECORDS)
+    monkeypatch.setattr("recipes.viewer.write_viewer", lambda runs, out, title, side: out / "index.html")
     options = ["recipe=structured_cot", "scale=tiny", f"runs_dir={tmp_path}"]
     assert execute("eval", compose([*options, "eval.checkpoint=sft"]), ["eval"]) == 0
     assert execute("report", compose(options), ["report"]) == 0
@@ -47,4 +48,6 @@ def test_a_report_is_made_of_what_is_finished(tmp_path, monkeypatch, capsys):
         (["sft"], False, True, title),
         (["base", "sft", "grpo", "grpo-blank"], True, True, title),
     ]
-    assert f"report: {tmp_path}/structured_cot-tiny/report.html" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"report: {tmp_path}/structured_cot-tiny/report.html" in told
+    assert f"viewer: {tmp_path}/structured_cot-tiny/viewer/index.html" in told

@@ -53,7 +53,7 @@ def flags_of(config, checkpoint):
 
 def test_the_command_follows_the_checkpoint_and_the_budget(checkpoint):
     config = tiny_config(
-        f"eval.checkpoint={checkpoint}", "serve.max_images=3", "serve.tensor_parallel=2", "serve.memory=0.5"
+        f"eval.checkpoint={checkpoint}", "vllm.max_images=3", "vllm.tensor_parallel=2", "vllm.memory=0.5"
     )
     flags = flags_of(config, checkpoint)
     assert flags.keys() <= DOCUMENTED
@@ -71,7 +71,7 @@ def test_the_command_follows_the_checkpoint_and_the_budget(checkpoint):
 
 
 def test_the_length_stays_within_the_model_and_a_hub_id_takes_the_configurations_type(checkpoint):
-    config = tiny_config("serve.max_images=100")
+    config = tiny_config("vllm.max_images=100")
     assert flags_of(config, checkpoint)["--max-model-len"] == "4096"
     hub = flags_of(config, "Qwen/Qwen3-VL-4B-Instruct")
     assert hub["--dtype"] == config.model.dtype
@@ -92,12 +92,12 @@ def test_a_real_checkpoints_folder_is_understood(tmp_path):
 
 def test_a_server_that_is_ready_late_is_waited_for_and_ended(tmp_path, checkpoint, port, monkeypatch, capsys):
     said = fake_vllm.install(tmp_path, monkeypatch, "late")
-    config = tiny_config(f"eval.checkpoint={checkpoint}", f"serve.port={port}")
+    config = tiny_config(f"eval.checkpoint={checkpoint}", f"vllm.port={port}")
     words = serve.command(config, str(checkpoint))
     with serve.serving(config, words, tmp_path / "vllm.log") as process:
         assert process.poll() is None
         assert lists(serve.base_url(config), serve.served_name(config))
-        with pytest.raises(UserError, match=rf"port {port} is in use.*serve\.port="):
+        with pytest.raises(UserError, match=rf"port {port} is in use.*vllm\.port="):
             serve.serving(config, words, tmp_path / "other.log").__enter__()
     assert process.poll() is not None
     first, *rest = said.read_text().splitlines()
@@ -108,7 +108,7 @@ def test_a_server_that_is_ready_late_is_waited_for_and_ended(tmp_path, checkpoin
 
 def test_a_server_that_dies_shows_the_end_of_its_log(tmp_path, checkpoint, port, monkeypatch):
     fake_vllm.install(tmp_path, monkeypatch, "dies")
-    config = tiny_config(f"eval.checkpoint={checkpoint}", f"serve.port={port}")
+    config = tiny_config(f"eval.checkpoint={checkpoint}", f"vllm.port={port}")
     words = serve.command(config, str(checkpoint))
     with pytest.raises(UserError, match=r"(?s)ended with status 1 .*loading.*No available memory"):
         serve.serving(config, words, tmp_path / "vllm.log").__enter__()
@@ -116,9 +116,9 @@ def test_a_server_that_dies_shows_the_end_of_its_log(tmp_path, checkpoint, port,
 
 def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path, checkpoint, port, monkeypatch):
     said = fake_vllm.install(tmp_path, monkeypatch, "never")
-    config = tiny_config(f"eval.checkpoint={checkpoint}", f"serve.port={port}", "serve.start_timeout=1")
+    config = tiny_config(f"eval.checkpoint={checkpoint}", f"vllm.port={port}", "vllm.start_timeout=1")
     words = serve.command(config, str(checkpoint))
-    with pytest.raises(UserError, match=r"(?s)within serve\.start_timeout=1 seconds.*loading"):
+    with pytest.raises(UserError, match=r"(?s)within vllm\.start_timeout=1 seconds.*loading"):
         serve.serving(config, words, tmp_path / "vllm.log").__enter__()
     assert said.read_text().splitlines()[1:] == ["ended"]
 
@@ -127,7 +127,7 @@ def test_an_evaluation_starts_its_server_and_stops_it(tmp_path, checkpoint, port
     said = fake_vllm.install(tmp_path, monkeypatch, "late")
     prep = make_prep(tmp_path / "prep")
     run = make_eval(
-        tmp_path / "eval", prep, checkpoint, "eval.engine=openai", "eval.serve=true", f"serve.port={port}"
+        tmp_path / "eval", prep, checkpoint, "eval.engine=openai", "eval.serve=true", f"vllm.port={port}"
     )
     evaluate.run(run)
     assert len(list(read_jsonl(run.path / "predictions.jsonl"))) == 18
@@ -150,7 +150,7 @@ def test_launch_serve_runs_until_it_is_stopped(ending, tmp_path, checkpoint, por
         "serve",
         *TINY,
         f"eval.checkpoint={checkpoint}",
-        f"serve.port={port}",
+        f"vllm.port={port}",
         f"runs_dir={tmp_path}/runs",
     )
     out = tmp_path / "out"
@@ -175,7 +175,7 @@ def _until(holds, process=None):
 def test_a_dry_run_shows_the_exact_command(tmp_path, checkpoint, monkeypatch, capsys):
     said = fake_vllm.install(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
-    options = (f"eval.checkpoint={checkpoint}", "serve.port=8123")
+    options = (f"eval.checkpoint={checkpoint}", "vllm.port=8123")
     assert main(["serve", *TINY, *options, "dry_run=true"]) == 0
     out = capsys.readouterr().out
     line = next(line for line in out.splitlines() if line.startswith("  vllm "))
