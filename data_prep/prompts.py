@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from data_prep.atomic import digest
 from data_prep.errors import UserError
@@ -115,6 +115,11 @@ def load_prompt(config: DictConfig, views: str = "none") -> PromptSpec:
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"prompt.file={config.file} cannot be read as text: {error}.") from error
     return PromptSpec(config.format, default_instruction(config.format), views)
+
+
+def prompt_of_set(config: DictConfig) -> PromptSpec:
+    """The prompt of a prepared set, by the configuration of its run; one from before views has none."""
+    return load_prompt(config.prompt, OmegaConf.select(config, "data.views", default="none"))
 
 
 def default_instruction(response_format: str) -> str:

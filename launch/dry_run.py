@@ -12,6 +12,7 @@ from data_prep.cvsbench import find_files
 from data_prep.cvsbench.layout import SPLITS, parts
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
+from data_prep.views.settings import paths as listed
 from launch.local import stage_command, stage_environment
 from launch.pipeline import REPEATED, label, shown, stages_of
 from launch.preflight import findings
@@ -25,7 +26,7 @@ WRITES = {
     "base": "checkpoint/",
     "sft": "checkpoint/, checkpoints/ (to resume from), metrics.jsonl",
     "grpo": "checkpoint/, probe.json, rollouts.jsonl, metrics.jsonl, verl.log, verl/ (to resume from)",
-    "eval": "predictions.jsonl, scores.json, official.json, attempts.jsonl, engine.json, failures.jsonl (of a server)",
+    "eval": "predictions.jsonl, scores.json, official.json, attempts.jsonl, engine.json, failures.jsonl (if any)",
     "parity": "parity.json",
     "serve": "vllm.log",
 }
@@ -141,6 +142,9 @@ def _reads(stage: Stage) -> Iterator[str]:
             yield f"{config['teacher']['path']} (the teacher's reasoning)"
         if config["teacher"]["kind"] == "openai":
             yield f"{config['teacher']['model']} at {config['teacher']['base_url']} (the teacher)"
+        if config["data"]["views"] != "none":
+            folders = listed(config["data"]["views_root"]) or ["the release"]
+            yield f"{', '.join(folders)} (files of {config['data']['views']} views)"
         if config["prompt"]["file"]:
             yield f"{config['prompt']['file']} (the instruction)"
     for name, source in stage.inputs.items():

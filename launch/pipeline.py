@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from data_prep.errors import UserError
 from launch.local import asked_command, run_stage
 from launch.preflight import check
+from launch.values import faults
 from recipes.stages import ONE_CHECKPOINT, Stage, plan
 
 # Label of the report -> checkpoint and whether its pictures are blank.
@@ -107,6 +108,8 @@ def _report(config: DictConfig) -> int:
     from launch import summary
 
     stages = evaluations(config)
+    if found := list(faults(config, {"report"})):
+        raise UserError(" ".join(found))
     if config.serve:
         return summary.serve(config, stages)
     if config.report.runs is not None:

@@ -47,7 +47,7 @@ AT_LEAST: dict[str, float] = {
             "eval.endpoint.concurrency", "eval.endpoint.tries",
             "vllm.port", "vllm.max_images", "vllm.tensor_parallel",
             "data.views_depth.micro_batch_size", "data.views_miniature.concurrency",
-            "data.views_miniature.tries", "data.views_miniature.max_requests",
+            "data.views_miniature.tries", "data.views_miniature.max_requests", "report.picture_side",
         ),
         1,
     ),
@@ -55,7 +55,7 @@ AT_LEAST: dict[str, float] = {
     **dict.fromkeys(("grpo.warmup_steps", "grpo.probe.rows", "sft.lora.rank", "grpo.lora.rank"), 0),
     **dict.fromkeys(("generation.blind.times", "generation.arrows.axis_margin"), 0),
     **dict.fromkeys(("eval.temperature", "eval.rotate_options", "teacher.retries", "teacher.max_cost"), 0),
-    **dict.fromkeys(("data.views_miniature.retries", "data.views_miniature.max_cost"), 0),
+    **dict.fromkeys(("data.views_miniature.retries", "data.views_miniature.max_cost", "report.port"), 0),
     "generation.balance": 1,
 }  # fmt: skip
 ABOVE_ZERO = (

@@ -15,6 +15,7 @@ import heapq
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from omegaconf import OmegaConf
 
 from data_prep.atomic import JsonlLog, read_jsonl, sha256_file, write_json, write_jsonl
 from data_prep.errors import UserError
-from data_prep.prompts import PromptSpec, default_instruction, load_prompt
+from data_prep.prompts import PromptSpec, default_instruction, prompt_of_set
 from data_prep.rows import Row
 from data_prep.scoring import rotate_options
 from data_prep.single_view import check_single_view
@@ -79,10 +80,9 @@ def run(run: RunDir) -> None:
 
 def prompt_of(run: RunDir) -> PromptSpec:
     """The prompt that an evaluation asks with: `eval.prompt` in our words, or that of the prepared set."""
+    prompt = prompt_of_set(run.inputs["prep"].config)
     asked = OmegaConf.select(run.config, "eval.prompt")
-    if asked is None:
-        return load_prompt(run.inputs["prep"].config.prompt)
-    return PromptSpec(asked, default_instruction(asked))
+    return prompt if asked is None else replace(prompt, format=asked, instruction=default_instruction(asked))
 
 
 def choose_rows(rows: Iterator[Row], most: int | None, seed: int) -> list[Row]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from data_prep.atomic import read_jsonl, write_json
 from data_prep.errors import UserError
-from data_prep.prompts import load_prompt
+from data_prep.prompts import prompt_of_set
 from data_prep.rows import Row
 from recipes import reward_settings
 from recipes.run_dir import RunDir
@@ -101,7 +101,7 @@ def measure(run: RunDir) -> dict[str, Any]:
     each = max(*PASSES, group)
     source = prep.path / "rows" / "rl.jsonl"
     rows = choose_rows(map(Row.from_json, read_jsonl(source)), most, config.seed)
-    prompt, pictures = load_prompt(prep.config.prompt), Pictures(prep.path / "images", blank=False)
+    prompt, pictures = prompt_of_set(prep.config), Pictures(prep.path / "images", blank=False)
     options = reward_settings.options(config.reward)
     start = checkpoint_path(run, "sft")
     decoder = Decoder(

@@ -23,7 +23,7 @@ from trl import SFTConfig, SFTTrainer
 
 from data_prep.atomic import JsonlLog, read_jsonl
 from data_prep.errors import UserError
-from data_prep.prompts import PromptSpec, build_messages, load_prompt
+from data_prep.prompts import PromptSpec, build_messages, prompt_of_set
 from data_prep.rows import Example, Row
 from recipes import length_budget
 from recipes.backbone import load_model, load_processor
@@ -53,7 +53,7 @@ def run(run: RunDir) -> None:
     """
     config = run.config
     prep = run.inputs["prep"]
-    prompt = load_prompt(prep.config.prompt)
+    prompt = prompt_of_set(prep.config)
     rows = [Row.from_json(record) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
     if not rows:
         raise UserError(f"{prep.path}/rows/sft.jsonl has no rows; look at {prep.path}/manifest.json.")
