@@ -45,7 +45,7 @@ def write(config: DictConfig, evaluations: Mapping[str, Stage]) -> int:
     for alarm in alarms_of(RunDir(grpo.path)) if begun else []:
         print(f"GRPO, {alarm}")
     print(f"\nreport: {shown(report)}")
-    _pages(config, paths, evaluations["base"].path.parent / "viewer")
+    _pages(config, _labelled(paths), evaluations["base"].path.parent / "viewer")
     return 0
 
 
@@ -70,9 +70,16 @@ def serve(config: DictConfig, evaluations: Mapping[str, Stage]) -> int:
     from recipes.viewer_server import serve
 
     finished = {label: stage.path for label, stage in evaluations.items() if stage.finished}
-    runs = finished if config.report.runs is None else _given(config)
+    runs = _labelled(finished) if config.report.runs is None else _given(config)
     serve(runs, _title(config), config.report.picture_side, config.report.port, _say)
     return 0
+
+
+def _labelled(paths: Mapping[str, Path]) -> dict[str, Path]:
+    """The recipe's own evaluations under the names that the report gives them."""
+    from recipes.report import LABELS
+
+    return {LABELS.get(key, key): path for key, path in paths.items()}
 
 
 def _given(config: DictConfig) -> dict[str, Path]:

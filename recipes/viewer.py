@@ -56,7 +56,7 @@ def write_viewer(runs: Mapping[str, Path], out: Path, title: str, side: int, mos
     for old in out.glob("page-*.html"):
         old.unlink()
     index = []
-    with StepProgress("viewer", len(found)) as progress:
+    with StepProgress("rows of the viewer", len(found)) as progress:
         for number, page in enumerate(_pages(templates, models, found, side, most, progress.update), 1):
             name = f"page-{number:03d}.html"
             frame = {

@@ -56,7 +56,7 @@ def make(folder, stub, asked, **keys):
 
 
 def test_every_hardship_is_survived_and_nothing_is_paid_twice(tmp_path, capsys):
-    asked = wanted(tmp_path, 24)
+    asked = wanted(tmp_path, 18)
     with ImageStub(trouble=0.9) as stub:
         made, used = make(tmp_path / "out", stub, asked)
         assert {name for name in HARDSHIPS if stub.met[name]} == set(HARDSHIPS)
@@ -74,9 +74,9 @@ def test_every_hardship_is_survived_and_nothing_is_paid_twice(tmp_path, capsys):
     for one in made.values():
         with Image.open(one.path) as picture:
             assert picture.size == (1024, 1024)
-    assert used["prompt_tokens"] == 24 * 500
+    assert used["prompt_tokens"] == 18 * 500
     assert list(read_jsonl(tmp_path / "out/failures.jsonl")) == []
-    assert "24 wanted, 24 of them made before" in capsys.readouterr().out
+    assert "18 wanted, 18 of them made before" in capsys.readouterr().out
 
 
 def test_what_is_no_square_or_refused_is_asked_again_and_then_listed(tmp_path):
@@ -175,7 +175,7 @@ def options(stub, *more):
     section = "data.views_miniature"
     return (
         "data.views=miniature", f"{section}.api=edit", f"{section}.base_url={stub.base_url}",
-        f"{section}.model=m", f"{section}.api_key_env=null", f"{section}.timeout=2", *more,
+        f"{section}.model=m", f"{section}.api_key_env=null", f"{section}.timeout=1", *more,
     )  # fmt: skip
 
 

@@ -125,7 +125,7 @@ def test_boxes_are_drawn_over_the_target_alone(tmp_path):
         r'<rect class="(\w+)" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', html
     )
     assert [(style, *map(float, corners)) for style, *corners in drawn] == [
-        ("gold", 20, 10, 60, 50), ("c0", 22, 12, 60, 46), ("c1", 150, 50, 40, 40),
+        ("c0", 22, 12, 60, 46), ("c1", 150, 50, 40, 40), ("gold", 20, 10, 60, 50),
     ] * 2  # fmt: skip
     for svg in re.findall(r'<svg class="picture".*?</svg>', html, re.DOTALL):
         assert ("<rect" in svg) == ('viewBox="0 0 200 100"' in svg)
@@ -312,7 +312,7 @@ def test_the_command_compares_any_runs(tmp_path, capsys, monkeypatch):
     listed = ",".join(str(path) for path in runs.values())
     options = ["recipe=imagination_cot", "scale=tiny", f"runs_dir={tmp_path}/runs", f"report.runs=[{listed}]"]
     assert main(["report", *options]) == 0
-    index = Path(re.search(r"viewer: (\S+)", capsys.readouterr().out)[1])
+    index = Path(re.search(r"viewer: (\S+index\.html)", capsys.readouterr().out)[1])
     assert [page.articles for page in pages(index.parent)]
     assert main(["report", *options[:-1], "report.runs=[nowhere]"]) == 2
     assert "nowhere is no finished evaluation" in capsys.readouterr().err
