@@ -92,7 +92,8 @@ def run(run: RunDir) -> None:
 
     book, views = None, None
     if config.data.views != "none":
-        book, views = gather(run.path, config, root, _sound(_chosen(read, selection, halves), pictures))
+        sound = _sound(_chosen(read, selection, halves), pictures, taught, prompt.format)
+        book, views = gather(run.path, config, root, sound)
     shuffle = config.data.shuffle_options
 
     def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
@@ -178,11 +179,17 @@ def _teach(
 
 
 def _sound(
-    chosen: Iterator[tuple[str, Row | Quarantined]], pictures: dict[str, Picture | PictureError]
+    chosen: Iterator[tuple[str, Row | Quarantined]],
+    pictures: dict[str, Picture | PictureError],
+    taught: Taught,
+    response_format: str,
 ) -> Iterator[tuple[Row, Row]]:
-    """Every row whose words and pictures are sound, as it came and with its clean pictures."""
-    for _, item in chosen:
-        if isinstance(item, Row) and isinstance(shown := _shown(item, pictures), Row):
+    """Every row that a set will hold if it has a view, as it came and with its clean pictures."""
+    for name, item in chosen:
+        shown = _shown(item, pictures) if isinstance(item, Row) else item
+        if name == "sft" and isinstance(shown, Row):
+            shown = _with_reasoning(shown, taught, response_format)
+        if isinstance(item, Row) and isinstance(shown, Row):
             yield item, shown
 
 

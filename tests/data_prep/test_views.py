@@ -181,6 +181,20 @@ def test_a_row_that_lacks_its_photos_depth_is_missing(view_release, tmp_path):
     assert missing[row.id] == "no file supplies its depth"
 
 
+def test_rows_that_no_set_holds_need_no_view(view_release, tmp_path):
+    """They are set aside for their own fault, and nothing is paid for them."""
+    lines = list(read_jsonl(view_release / "reasoning.jsonl"))
+    write_jsonl(tmp_path / "reasoning.jsonl", lines[5:])
+    put_miniatures(view_release, tmp_path / "views", but=tuple(line["id"] for line in lines[:5]))
+    options = ("data.views=miniature", f"data.views_root={tmp_path}/views")
+    run = prepare(tmp_path / "runs", view_release, *options, f"teacher.path={tmp_path}/reasoning.jsonl")
+    aside = {line["id"]: line["kind"] for line in read_jsonl(run.path / "quarantine.jsonl")}
+    missing = {line["id"] for line in read_jsonl(run.path / "missing_views.jsonl")}
+    assert aside == {line["id"]: "view" if line["id"] in missing else "reasoning" for line in lines[:5]}
+    wanted = run.manifest["views"]["rows"]
+    assert wanted == len(of_release(view_release)) - sum(kind == "reasoning" for kind in aside.values())
+
+
 def test_a_broken_view_file_is_a_missing_view(view_release, tmp_path):
     put_miniatures(view_release, tmp_path / "views")
     (tmp_path / "views/2.png").write_bytes(b"no picture")
