@@ -26,7 +26,7 @@ WRITES = {
     "base": "checkpoint/",
     "sft": "checkpoint/, checkpoints/ (to resume from), metrics.jsonl",
     "grpo": "checkpoint/, probe.json, rollouts.jsonl, metrics.jsonl, verl.log, verl/ (to resume from)",
-    "eval": "predictions.jsonl, scores.json, official.json, attempts.jsonl, engine.json, failures.jsonl (if any)",
+    "eval": "predictions.jsonl, scores.json, official.json, attempts.jsonl, engine.json, failures.jsonl",
     "parity": "parity.json",
     "serve": "vllm.log",
 }
