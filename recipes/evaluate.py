@@ -7,6 +7,7 @@ paper's temperature of 0.01 decoding is greedy, which scores.json says.
     attempts.jsonl  the circumstances under which rows were answered
     engine.json     what answered: name and version, name of the served model
     failures.jsonl  rows that a server never answered, with the reason
+    retries.jsonl   second replies for rows in whose first the official reading finds no box
     official.json   rows that the paper's toolkit would drop or ask with other pictures
 """
 
@@ -14,7 +15,7 @@ import datetime
 import heapq
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,11 @@ from data_prep.single_view import check_single_view
 from data_prep.tokens import token_side
 from recipes import attempts, engines, reward_settings
 from recipes.engines.answers import GREEDY_BELOW, Completion, row_seed
+from recipes.official import RETRY
 from recipes.official_differences import differences
 from recipes.progress import StepProgress
 from recipes.run_dir import RunDir
-from recipes.scores import predict, summarise
+from recipes.scores import official_reading, predict, summarise
 from recipes.serve import reachable
 from recipes.stages import ENDPOINT, checkpoint_path, recipe_hash
 from recipes.tracking import metrics_log
@@ -54,7 +56,8 @@ def run(run: RunDir) -> None:
     if not asked:
         raise UserError(f"{source} has no test rows; check data.subsets, data.tasks and data.categories.")
     failures = _answer(run, source, asked)
-    _set_failures(run, failures, config.eval.allow_failures)
+    unasked = {} if failures else _ask_again(run, source)
+    _set_failures(run, failures | unasked, config.eval.allow_failures)
     predictions = list(read_jsonl(run.path / "predictions.jsonl"))
     if sorted(p["id"] for p in predictions) != sorted(asked - failures.keys()):
         raise RuntimeError(f"{run.path / 'predictions.jsonl'} does not hold every test row exactly once")
@@ -115,16 +118,57 @@ def _stream(source: Path, wanted: set[str], rotated: int = 0) -> Iterator[Row]:
 
 def _answer(run: RunDir, source: Path, asked: set[str]) -> dict[str, str]:
     """Append a prediction for every row that has none; returns why rows have none, by their id."""
-    config, prep = run.config, run.inputs["prep"]
+    prompt, reward = prompt_of(run), reward_settings.options(run.config.reward)
+
+    def record(row: Row, completion: Completion) -> dict[str, Any]:
+        return predict(row, *completion, prompt.format, reward)
+
+    def rows(left: set[str]) -> Iterator[Row]:
+        return _stream(source, left, run.config.eval.rotate_options)
+
+    return _ask(run, "predictions.jsonl", asked, rows, record)
+
+
+def _ask_again(run: RunDir, source: Path) -> dict[str, str]:
+    """Ask once more for a box where the official reading finds none, as the paper's toolkit does.
+
+    The official reading alone takes the second reply (`completion_retry`); returns why rows have none.
+    """
     target = run.path / "predictions.jsonl"
+    predictions = list(read_jsonl(target))
+    wanted = {p["id"] for p in predictions if p.get("retried_official") and "completion_retry" not in p}
+    if not wanted:
+        return {}
+
+    def rows(left: set[str]) -> Iterator[Row]:
+        return (replace(row, question=f"{row.question}\n{RETRY}") for row in _stream(source, left))
+
+    def record(row: Row, completion: Completion) -> dict[str, Any]:
+        found = official_reading(row, completion.text) | {"retried_official": True}
+        return {"id": row.id, "completion_retry": completion.text, **found}
+
+    failures = _ask(run, "retries.jsonl", wanted, rows, record)
+    replies = {reply["id"]: reply for reply in read_jsonl(run.path / "retries.jsonl")}
+    write_jsonl(target, (p | replies.get(p["id"], {}) | {"run": p["run"]} for p in predictions))
+    return failures
+
+
+def _ask(
+    run: RunDir,
+    name: str,
+    asked: set[str],
+    rows: Callable[[set[str]], Iterator[Row]],
+    record: Callable[[Row, Completion], dict[str, Any]],
+) -> dict[str, str]:
+    """Append a record to the file `name` for every row asked that has none; returns why rows have none."""
+    config, prep = run.config, run.inputs["prep"]
+    target = run.path / name
     JsonlLog(target).close()  # drops a line that a kill cut short
-    left = asked - {record["id"] for record in read_jsonl(target)}
+    left = asked - {kept["id"] for kept in read_jsonl(target)}
     if not left:
         return {}
     checkpoint = checkpoint_path(run, config.eval.checkpoint)
-    prompt = prompt_of(run)
-    reward = reward_settings.options(config.reward)
-    answered, correct, attempt = len(asked) - len(left), 0, ""
+    answered, correct, attempt = len(asked) - len(left), 0.0, ""
     with (
         reachable(config, checkpoint, run.path / "vllm.log") as reached,
         StepProgress("evaluation", len(asked), already=answered) as progress,
@@ -133,7 +177,7 @@ def _answer(run: RunDir, source: Path, asked: set[str]) -> dict[str, str]:
         def on_records(records: Sequence[dict[str, Any]], note: str) -> None:
             nonlocal answered, correct
             answered += len(records)
-            correct += sum(record["correct"] for record in records)
+            correct += sum(kept.get("correct", kept["accuracy_official"]) for kept in records)
             new = answered - len(asked) + len(left)
             progress.update(answered, f"{correct / new:.1%} right {note}".rstrip())
 
@@ -142,19 +186,16 @@ def _answer(run: RunDir, source: Path, asked: set[str]) -> dict[str, str]:
             _note_engine(run, about)
             attempt = attempts.note(run.path, _provenance(run, len(asked), 0))
 
-        def record(row: Row, completion: Completion) -> dict[str, Any]:
-            return predict(row, *completion, prompt.format, reward) | {"run": attempt}
-
         return engines.answer(
             engines.Job(
                 config=reached,
                 seed=prep.config.seed,
                 checkpoint=checkpoint,
-                prompt=prompt,
+                prompt=prompt_of(run),
                 images=prep.path / "images",
-                rows=_stream(source, left, config.eval.rotate_options),
+                rows=rows(left),
                 log=target,
-                record=record,
+                record=lambda row, completion: record(row, completion) | {"run": attempt},
                 on_records=on_records,
                 on_engine=on_engine,
             )

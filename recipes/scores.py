@@ -70,7 +70,7 @@ def predict(
         "tokens": tokens,
         "truncated": truncated,
         "chance": chance(row),
-        **_official(row, completion),
+        **official_reading(row, completion),
         **(_boxes(row, scored) if row.answer_type == "box" else {}),
     }
 
@@ -82,7 +82,11 @@ def chance(row: Row) -> float:
     return 0.5 if row.answer_type == "yes_no" else 0.0
 
 
-def _official(row: Row, completion: str) -> dict[str, Any]:
+def official_reading(row: Row, completion: str) -> dict[str, Any]:
+    """The keys of a prediction that tell the official reading of a reply.
+
+    `retried_official`: a box is wanted and there is none, after which the toolkit asks once more.
+    """
     if row.answer_type == "choice":
         letter = official.read_letter(completion).letter
         return {"parsed_official": letter or "", "accuracy_official": float(letter == row.answer)}
