@@ -55,6 +55,8 @@ def run(run: RunDir) -> None:
     asked = chosen_ids(source, config.eval.max_rows, prep.config.seed)
     if not asked:
         raise UserError(f"{source} has no test rows; check data.subsets, data.tasks and data.categories.")
+    unlike = differences(_stream(source, asked), prep.path / "quarantine.jsonl")
+    write_json(run.path / "official.json", unlike)
     failures = _answer(run, source, asked)
     unasked = {} if failures else _ask_again(run, source)
     _set_failures(run, failures | unasked, config.eval.allow_failures)
@@ -66,8 +68,6 @@ def run(run: RunDir) -> None:
     scores = summarise(predictions) | {"provenance": _provenance(run, len(predictions), len(failures))}
     scores["provenance"]["attempts"] = len(attempts.read(run.path))
     write_json(run.path / "scores.json", scores)
-    unlike = differences(_stream(source, asked), prep.path / "quarantine.jsonl")
-    write_json(run.path / "official.json", unlike)
     numbers = {key: value for key, value in scores["overall"].items() if isinstance(value, (int, float))}
     with metrics_log(run) as metrics:
         metrics.append({"step": len(predictions), **numbers})

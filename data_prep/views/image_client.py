@@ -19,11 +19,11 @@ from PIL import Image
 
 from data_prep.atomic import replacing
 from data_prep.endpoint.address import api_key
+from data_prep.endpoint.wire import MalformedError, data_url
 from data_prep.errors import UserError
 from data_prep.images import PictureError, clean, decode
 from data_prep.teacher.client import Client, Reply, Request
 from data_prep.teacher.estimate import prompt_tokens
-from data_prep.teacher.messages import MalformedError, data_url
 
 SIDE = 1024  # pixels of a miniature (CVSBench 0.A.4)
 SECTION = "data.views_miniature"

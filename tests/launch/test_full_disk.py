@@ -84,5 +84,5 @@ def test_a_stage_that_is_not_there_is_told(words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["recipes", *words])
     assert stage_main.main() == 2
     assert capsys.readouterr().err == (
-        "usage: python -m recipes {generate,prep,audit,base,sft,grpo,eval} RUN_DIR\n"
+        "usage: python -m recipes {generate,prep,audit,base,sft,grpo,eval,parity,serve} RUN_DIR\n"
     )

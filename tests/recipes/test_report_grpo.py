@@ -104,6 +104,7 @@ def test_the_terminal_says_what_the_report_says(tmp_path, monkeypatch, capsys):
     stages["base"].open().finish({})
     monkeypatch.setattr("recipes.report.write_report", lambda *given: given[3])
     monkeypatch.setattr("recipes.report.summary", lambda evals: [])
+    monkeypatch.setattr("recipes.viewer.write_viewer", lambda runs, out, *given: out)
     write_summary(config, stages)
     said = capsys.readouterr().out
     assert [line.removeprefix("GRPO, ") for line in said.splitlines() if "GRPO, " in line] == alarms_of(run)

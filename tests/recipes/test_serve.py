@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import fake_vllm
@@ -155,7 +156,11 @@ def test_launch_serve_runs_until_it_is_stopped(ending, tmp_path, checkpoint, por
     )
     out = tmp_path / "out"
     with open(out, "w") as written:
-        process = subprocess.Popen([sys.executable, "-m", "launch", *words], stdout=written, cwd=tmp_path)
+        # A background job of a shell starts with SIGINT ignored, and would hand that on.
+        heeded = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "launch", *words], stdout=written, cwd=tmp_path, preexec_fn=heeded
+        )
     _until(lambda: "base_url: " in out.read_text(), process)
     assert f"base_url: http://127.0.0.1:{port}/v1\nmodel: imagination_cot-sft-checkpoint" in out.read_text()
     process.send_signal(ending)
