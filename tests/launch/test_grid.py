@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 from grid_stubs import play
 
 from data_prep.errors import UserError
@@ -34,15 +35,25 @@ GRIDS = {
 
 
 COMPOSED = {}
+PLAIN = (
+    "runs_dir",
+    "cell",
+    "status",
+    "scoring",
+    "dry_run",
+)  # keys that a cell's configuration may take later
 
 
 def remembered(words, config_dir=None):
     """`compose`, once for the same words: it is the long part of these tests."""
-    key = (*(word for word in words if not word.startswith("runs_dir=")), config_dir)
+    pairs = [word.split("=", 1) for word in words]
+    key = (*(word for word, (name, _) in zip(words, pairs, strict=True) if name not in PLAIN), config_dir)
     if key not in COMPOSED:
-        COMPOSED[key] = compose(words, config_dir)
+        COMPOSED[key] = compose(key[:-1], config_dir)
     config = COMPOSED[key].copy()
-    config.runs_dir = next((w.removeprefix("runs_dir=") for w in words if w.startswith("runs_dir=")), "runs")
+    for name, value in pairs:
+        if name in PLAIN:
+            config[name] = yaml.safe_load(value)
     return config
 
 
@@ -240,7 +251,7 @@ def test_without_a_name_the_grids_are_listed(capsys):
         (("grid=cvsbench_cot", "recipe=imagination_cot"), "set recipe themselves"),
         (("grid=cvsbench_inference_cot", "eval.prompt=null"), "set eval.prompt themselves"),
         (("grid=cvsbench_cot", "run_dir=here"), "many run directories"),
-        (("grid=cvsbench_cot",), "data.root is not set"),
+        (("grid=cvsbench_inference_cot",), "data.root is not set"),
         (("grid=cvsbench_cot", "--status"), "written KEY=VALUE"),
     ],
 )
