@@ -209,6 +209,7 @@ def test_killed_in_the_middle_it_goes_on(tmp_path, capsys):
     assert after["eval"] == 5
 
 
+@pytest.mark.slow
 def test_two_grids_never_run_one_stage_at_once(tmp_path, capsys):
     (first, second) = (stubbed(tmp_path, "slow:base") for _ in range(2))
     until(lambda: starts(tmp_path)["base"] == 2)  # each has one of the two base models
