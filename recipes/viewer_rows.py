@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from data_prep.atomic import read_jsonl
 from data_prep.errors import UserError
 from data_prep.rows import ImageRef, Row
@@ -134,13 +136,29 @@ def load(runs: Mapping[str, Path]) -> list[Model]:
 
 
 def labels(paths: Sequence[Path]) -> dict[str, Path]:
-    """A label for each run directory: recipe and evaluation, as far as they tell the runs apart."""
-    parts = [(path.parent.name, path.name.rpartition("-")[0] or path.name, path.name) for path in paths]
-    for form in (lambda p: p[1], lambda p: f"{p[0]}, {p[1]}", lambda p: f"{p[0]}, {p[2]}"):
-        found = [form(part) for part in parts]
+    """A label for each run directory: evaluation, auxiliary view and recipe, as far as they tell runs apart."""
+    short = [path.name.rpartition("-")[0] or path.name for path in paths]
+    viewed = [
+        f"{name}, {views}" if (views := _views(path)) != "none" else name
+        for name, path in zip(short, paths, strict=True)
+    ]
+    families = [f"{path.parent.name}, {name}" for name, path in zip(viewed, paths, strict=True)]
+    exact = [f"{path.parent.name}, {path.name}" for path in paths]
+    for found in (short, viewed, families, exact):
         if len(set(found)) == len(found):
             return dict(zip(found, paths, strict=True))
     return {str(path): path for path in paths}
+
+
+def _views(path: Path) -> str:
+    """The auxiliary view of the rows that an evaluation answered."""
+    run = RunDir(path)
+    if not (path / "inputs.json").exists() or "prep" not in run.inputs:
+        return "none"
+    prep = run.inputs["prep"]
+    if not (prep.path / "config.yaml").exists():
+        return "none"
+    return OmegaConf.select(prep.config, "data.views", default="none")
 
 
 def questions(models: Sequence[Model]) -> list[Question]:

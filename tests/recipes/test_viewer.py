@@ -176,7 +176,12 @@ def test_models_that_saw_other_pictures_stand_beside_each_other(tmp_path):
         assert "miniature, 32 × 32; seen by with a view" in " ".join(texts[row["id"]].split())
 
 
-def test_labels_tell_runs_apart():
+def test_labels_tell_runs_apart(tmp_path):
+    plain, deep = make_prep(tmp_path / "plain"), make_prep(tmp_path / "deep")
+    config = (deep.path / "config.yaml").read_text()
+    (deep.path / "config.yaml").write_text(config.replace("views: none", "views: depth"))
+    paths = [make_eval(tmp_path / f"eval-base-{n}", p, "base").path for n, p in enumerate((plain, deep))]
+    assert list(labels(paths)) == ["eval-base", "eval-base, depth"]
     paths = [Path("runs/a/eval-base-1"), Path("runs/a/eval-sft-2")]
     assert list(labels(paths)) == ["eval-base", "eval-sft"]
     paths = [Path("runs/a/eval-base-1"), Path("runs/b/eval-base-2")]
