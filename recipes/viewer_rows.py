@@ -136,7 +136,7 @@ def load(runs: Mapping[str, Path]) -> list[Model]:
 
 
 def labels(paths: Sequence[Path]) -> dict[str, Path]:
-    """A label for each run directory: evaluation, auxiliary view and recipe, as far as they tell runs apart."""
+    """A label for each run directory: evaluation, view and recipe, as far as they tell the runs apart."""
     short = [path.name.rpartition("-")[0] or path.name for path in paths]
     viewed = [
         f"{name}, {views}" if (views := _views(path)) != "none" else name
