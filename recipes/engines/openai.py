@@ -131,18 +131,18 @@ async def _answer_all(job: Job, endpoint: Endpoint, counts: Counts) -> dict[str,
 
     async def work() -> None:
         # What is under way when one worker fails is waited for and written; nothing more is begun.
-        while not ended and (row := next(waiting, None)) is not None:
-            try:
+        try:
+            while not ended and (row := next(waiting, None)) is not None:
                 outcome = await chat.ask(row)
                 if isinstance(outcome, Fault):
                     failures[row.id] = str(outcome)
                     continue
                 record = job.record(row, completion_of(outcome))
                 await log.append(record)
-            except BaseException as error:
-                ended.append(error)
-                raise
-            job.on_records([record], f"({sender.concurrency} at once)")
+                job.on_records([record], f"({sender.concurrency} at once)")
+        except BaseException as error:
+            ended.append(error)
+            raise
 
     try:
         await asyncio.gather(*(work() for _ in range(limits.concurrency)), return_exceptions=True)

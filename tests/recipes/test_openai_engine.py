@@ -187,6 +187,13 @@ def test_a_full_disk_ends_the_run(tmp_path, prep, monkeypatch):
     assert len(stub.asked) <= 4
 
 
+def test_a_line_that_is_no_row_is_not_passed_over(tmp_path, prep):
+    path = prep.path / "rows/test.jsonl"
+    path.write_text(path.read_text().replace('"category"', '"catgory"', 1))
+    with EvalStub() as stub, pytest.raises(TypeError, match="catgory"):
+        evaluate.run(evaluation(tmp_path / "eval", prep, stub))
+
+
 def test_rows_are_streamed(tmp_path, prep, monkeypatch):
     """Never more rows out of the file than may be under way."""
     read, most = 0, 0
