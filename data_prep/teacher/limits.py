@@ -63,7 +63,6 @@ class Budget:
         paid = max(usage.requests - under_way, 1)
         if usage.cost + usage.cost / paid * (under_way + 1) > self.max_cost:
             raise Stopped(
-                f"{self.section}.max_cost={self.max_cost:g} is reached: {usage.cost:.2f} dollars are spent"
-                " and "
-                f"{under_way} requests under way. {kept}"
+                f"{self.section}.max_cost={self.max_cost:g} is reached: {usage.cost:.2f} dollars are spent "
+                f"and {under_way} requests under way. {kept}"
             )

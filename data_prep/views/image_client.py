@@ -173,9 +173,8 @@ def require_genai() -> Any:
         from google import genai
     except ImportError as error:
         raise UserError(
-            f"{SECTION}.api=gemini needs google-genai: pip install 'spatial-recipes[gemini]', or ask"
-            " Gemini or "
-            f"another model through an OpenAI-compatible endpoint with {SECTION}.api=edit."
+            f"{SECTION}.api=gemini needs google-genai: pip install 'spatial-recipes[gemini]', or ask "
+            f"Gemini or another model through an OpenAI-compatible endpoint with {SECTION}.api=edit."
         ) from error
     return genai
 

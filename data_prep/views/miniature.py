@@ -92,9 +92,8 @@ def estimate(config: DictConfig, client: ImageClient, requests: Iterable[Request
     )
     return (
         f"miniatures: {len(requests):,} wanted, {len(requests) - len(ahead):,} of them made before. "
-        f"{len(ahead):,} to {len(ahead) * most:,} requests to {config.model}, about {prompt / 1e6:,.2f}"
-        " million "
-        f"prompt and {pictures / 1e6:,.2f} million picture tokens a round, {dollars}.",
+        f"{len(ahead):,} to {len(ahead) * most:,} requests to {config.model}, about {prompt / 1e6:,.2f} "
+        f"million prompt and {pictures / 1e6:,.2f} million picture tokens a round, {dollars}.",
         len(requests) - len(ahead),
     )
 
