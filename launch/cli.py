@@ -23,6 +23,8 @@ COMMANDS = {
     "generate": "write a release from image pairs of your own, for prep to read",
     "doctor": "show what this machine can run and what to install",
 }
+SHORT = {"checkpoint": "eval.checkpoint", "engine": "eval.engine", "views": "data.views"}
+"""What is typed often, and the key that it stands for."""
 HELP = f"""\
 usage: launch COMMAND [KEY=VALUE ...]
 
@@ -39,7 +41,8 @@ A command runs the stages it needs first, keeps what is finished and takes up wh
   launch grpo recipe=structured_cot dry_run=true             show everything, start nothing
   launch grid grid=cvsbench_cot scale=tiny                   the paper's tables 4 and 5 on a laptop
 
-recipe= says what, scale=paper|tiny how much, run_dir= where one stage writes. More:
+recipe= says what, scale=paper|tiny how much, run_dir= where one stage writes. Short for longer keys:
+{", ".join(f"{short}= ({key})" for short, key in SHORT.items())}. More:
   launch COMMAND --help            every key with its value
   launch COMMAND --cfg job recipe=NAME    the composed configuration
   eval "$(launch -sc install=bash)"       completion with the tab key, for this shell
@@ -55,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done. 2: a mistake that the user can mend, told in one sentence on stderr. Otherwise the status of
     the stage that ended it; 128 + n when signal n did.
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments = [_in_full(word) for word in (sys.argv[1:] if argv is None else argv)]
     try:
         return _dispatch(arguments)
     except UserError as error:
@@ -68,6 +71,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
     print(f"launch: {message}", file=sys.stderr)
     return 2
+
+
+def _in_full(word: str) -> str:
+    """`checkpoint=sft` as `eval.checkpoint=sft`; any other word as it is."""
+    name, equals, value = word.partition("=")
+    return f"{SHORT[name]}={value}" if equals and name in SHORT else word
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -88,6 +88,20 @@ def test_a_dry_run_shows_everything_and_writes_nothing(command, tmp_path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_typed_often_has_a_short_form(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        ("checkpoint=sft", "engine=openai", "views=depth"),
+        ("eval.checkpoint=sft", "eval.engine=openai", "data.views=depth"),
+    ):
+        main(["eval", "recipe=imagination_cot", "data.root=nowhere", *words, "dry_run=true"])
+    told = capsys.readouterr()
+    short, full = told.out[: len(told.out) // 2], told.out[len(told.out) // 2 :]
+    assert short == full
+    assert "eval-sft" in short
+    assert "views: depth" in short
+
+
 def test_a_dry_run_of_grpo_shows_verls_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["grpo", *TINY]) == 0
