@@ -41,11 +41,11 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench.launch
-	$(BIN)/python -m bench.rewards
 	$(BIN)/python -m bench.teacher
 	$(BIN)/python -m bench.evaluation
 	$(BIN)/python -m bench.data
 	$(BIN)/python -m bench.coverage
+	$(BIN)/python -m bench.rewards
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache
