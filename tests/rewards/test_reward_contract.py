@@ -108,6 +108,11 @@ def test_a_wrong_option_fails_at_construction_and_earns_nothing_in_a_run(kwargs,
     assert (result["score"], result["reason"], set(result)) == (0.0, "bad_options", KEYS)
 
 
+def test_the_ends_of_a_range_are_in_it():
+    options = RewardOptions(format_weight=0, tolerance=1, iou_threshold=0.0)
+    assert (options.format_weight, options.tolerance, options.iou_threshold) == (0, 1, 0.0)
+
+
 def test_what_is_kept_from_an_earlier_call_does_not_let_its_equal_pass():
     """True equals 1.0 and 1 equals True, and hash alike."""
     for name, right, wrong in (("format_weight", 1.0, True), ("gate_format", True, 1)):

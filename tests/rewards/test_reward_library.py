@@ -218,6 +218,11 @@ def test_parse_answer_gives_values_in_the_questions_terms():
     [
         (lambda: read_question("row"), ValueError, "^extra_info must be a mapping, got str$"),
         (
+            lambda: read_question({"options": {"B": ["x"]}}),
+            ValueError,
+            "^options must map single capital letters to texts$",
+        ),
+        (
             lambda: parse_answer("", mode="loose"),
             ValueError,
             "mode must be one of strict, flexible, got 'loose'",
