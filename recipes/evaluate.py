@@ -60,7 +60,8 @@ def run(run: RunDir) -> None:
     failures = _answer(run, source, asked)
     unasked = {} if failures else _ask_again(run, source)
     _set_failures(run, failures | unasked, config.eval.allow_failures)
-    predictions = list(read_jsonl(run.path / "predictions.jsonl"))
+    # In one order, whichever answer came first: sums of fractions depend on it in their last digit.
+    predictions = sorted(read_jsonl(run.path / "predictions.jsonl"), key=lambda p: p["id"])
     if sorted(p["id"] for p in predictions) != sorted(asked - failures.keys()):
         raise RuntimeError(f"{run.path / 'predictions.jsonl'} does not hold every test row exactly once")
     if not predictions:
