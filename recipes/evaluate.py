@@ -93,7 +93,7 @@ def choose_rows(rows: Iterator[Row], most: int | None, seed: int) -> list[Row]:
     """All rows, or the `most` with the smallest seeded hash: the same ones whatever else is in the set."""
     if most is None:
         return list(rows)
-    return sorted(rows, key=lambda row: (row_seed(seed, row.id), row.id))[:most]
+    return sorted(rows, key=lambda row: _place(row.id, seed))[:most]
 
 
 def chosen_ids(source: Path, most: int | None, seed: int) -> set[str]:
@@ -101,7 +101,12 @@ def chosen_ids(source: Path, most: int | None, seed: int) -> set[str]:
     ids = (record["id"] for record in read_jsonl(source))
     if most is None:
         return set(ids)
-    return set(heapq.nsmallest(most, ids, key=lambda row_id: (row_seed(seed, row_id), row_id)))
+    return set(heapq.nsmallest(most, ids, key=lambda row_id: _place(row_id, seed)))
+
+
+def _place(row_id: str, seed: int) -> tuple[int, str]:
+    """Where a row stands in the draw."""
+    return row_seed(seed, row_id), row_id
 
 
 def _stream(source: Path, wanted: set[str], rotated: int = 0) -> Iterator[Row]:

@@ -25,11 +25,18 @@ def refusal(what: str, rows: int, limit: int, faults: dict[str, str], listed: st
         faults: row id to its length or fault.
         listed: a sentence that says where all of them are listed.
     """
-    named = "; ".join(f"{row_id} ({reason})" for row_id, reason in list(faults.items())[:NAMED])
     return UserError(
         f"{len(faults)} of {rows} {what} rows cannot be trained on with "
-        f"model.max_prompt_tokens={limit}: {named}. {listed}{WAY_OUT}"
+        f"model.max_prompt_tokens={limit}: {_named(faults)}. {listed}{WAY_OUT}"
     )
+
+
+def _named(faults: dict[str, str]) -> str:
+    return "; ".join(f"{row_id} ({reason})" for row_id, reason in list(faults.items())[:NAMED])
+
+
+def _in_words(lengths: dict[str, int]) -> dict[str, str]:
+    return {row_id: f"{tokens} tokens" for row_id, tokens in lengths.items()}
 
 
 def image_budget(processor: Any) -> ImageBudget:
@@ -64,10 +71,9 @@ def forewarn(rows: Iterable[Row], prompt: PromptSpec, processor: Any, model: Dic
     limit = model.max_prompt_tokens
     faults = too_long(rows, prompt, processor, limit)
     if faults:
-        named = "; ".join(f"{row_id} ({tokens} tokens)" for row_id, tokens in list(faults.items())[:NAMED])
         print(
             f"RL: {len(faults)} rows are longer than model.max_prompt_tokens={limit}, and launch grpo will "
-            f"refuse them: {named}. {WAY_OUT}",
+            f"refuse them: {_named(_in_words(faults))}. {WAY_OUT}",
             flush=True,
         )
 
@@ -85,8 +91,7 @@ def check(
     target = folder / "too_long.jsonl"
     if faults:
         write_jsonl(target, ({"id": i, "tokens": n, "limit": limit} for i, n in faults.items()))
-        named = {row_id: f"{tokens} tokens" for row_id, tokens in faults.items()}
-        raise refusal(what, len(rows), limit, named, f"All are listed in {target}. ")
+        raise refusal(what, len(rows), limit, _in_words(faults), f"All are listed in {target}. ")
     target.unlink(missing_ok=True)
     budget = image_budget(processor)
     shown = {image.path: (image.width, image.height) for row in rows for image in row.images}

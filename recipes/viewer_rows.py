@@ -1,7 +1,6 @@
 """What the side-by-side viewer shows: every question of some evaluations, with what each model answered."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ from data_prep.errors import UserError
 from data_prep.rows import ImageRef, Row
 from recipes.run_dir import RunDir
 
-_CORNERS = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 Box = tuple[float, float, float, float]
 
 
@@ -79,8 +77,8 @@ class Question:
         """What a model gave, in pixels of the target; None where that cannot be read."""
         if self.row.answer_type != "box" or number not in self.answers:
             return None
-        found = _CORNERS.findall(str(self.answers[number]["parsed"] or ""))
-        return tuple(map(float, found)) if len(found) == 4 else None  # type: ignore[return-value]
+        parsed = self.answers[number]["parsed"]
+        return tuple(json.loads(parsed)) if parsed else None
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ from typing import Any
 from data_prep.cvsbench import fields
 from data_prep.cvsbench.fields import FieldError, PictureFieldError
 from data_prep.cvsbench.records import RecordReader
-from data_prep.cvsbench.toolkit import grounding_differences, noted
+from data_prep.cvsbench.toolkit import MARKED_LEVEL, grounding_differences, noted
 from data_prep.quarantine import Quarantined
 from data_prep.rows import ImageRef, Row
 from rewards.box import box_text
 
-MARKED_LEVEL = 3
 SIDES = {"g2s": ("street", "satellite"), "s2g": ("satellite", "street")}  # source and target by direction
 # Sentences that a row's hints become, each on a line of its own under the release's question.
 REGION_HINT = "Region of the second picture to look in: {}."
