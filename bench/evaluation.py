@@ -10,19 +10,17 @@ answers a whole set of small pictures, from a server without latency (`peak`), a
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from bench.stub_server import ROOT, serving
 from data_prep.atomic import read_jsonl, write_jsonl
 from data_prep.prompts import load_prompt
 from data_prep.rows import ImageRef, Row
@@ -30,7 +28,7 @@ from launch.compose import compose
 from recipes import engines, reward_settings
 from recipes.scores import predict, summarise
 
-ROOT = Path(__file__).resolve().parent.parent
+STUB = "tests/recipes/eval_endpoint.py"
 CONCURRENCY = 64
 LEAST_SHARE = 0.9
 MOST_GROWTH = 1.1  # of the peak of memory, from FEW rows to `most`
@@ -127,20 +125,6 @@ def loop(folder: Path, base_url: str) -> float:
     return len(rows) / (time.monotonic() - started)
 
 
-@contextmanager
-def server(latency: float) -> Iterator[str]:
-    stub = ROOT / "tests/recipes/eval_endpoint.py"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, stub, "--latency", str(latency)], stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
-
-
 def in_a_process(folder: Path, base_url: str) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.evaluation", "--answer", str(folder), base_url]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -153,13 +137,13 @@ def measure(latency: float, rows: int, most: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         make_set(folder / "speed", rows, LARGE)
-        with server(latency) as base_url:
+        with serving(STUB, latency) as base_url:
             speed = in_a_process(folder / "speed", base_url)
             one_by_one = loop(folder / "speed", base_url)
         memory = []
         for count in (FEW, most):
             make_set(folder / str(count), count, SMALL)
-            with server(0.0) as base_url:
+            with serving(STUB, 0.0) as base_url:
                 memory.append(in_a_process(folder / str(count), base_url))
     ideal = CONCURRENCY / latency
     few, many = memory

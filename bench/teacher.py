@@ -9,8 +9,6 @@ latency`. `share` leaves out the first rounds, in which the client finds out wha
 import argparse
 import asyncio
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,10 +18,11 @@ from typing import Any
 from omegaconf import OmegaConf
 from PIL import Image
 
+from bench.stub_server import serving
 from configs import TREE
 from data_prep.teacher.client import Client, Request
 
-ROOT = Path(__file__).resolve().parent.parent
+STUB = "tests/data_prep/stub_endpoint.py"
 CONCURRENCY = 64
 LEAST_SHARE = 0.9
 SIZES = ((512, 512), (1232, 224))  # pixels; the pictures of an Imagination request
@@ -64,18 +63,8 @@ async def ask(base_url: str, folder: Path, requests: int) -> dict[str, Any]:
 
 
 def measure(latency: float, requests: int) -> dict[str, Any]:
-    stub = ROOT / "tests/data_prep/stub_endpoint.py"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, stub, "--latency", str(latency)], stdout=subprocess.PIPE, text=True, env=environment
-    ) as server:
-        try:
-            assert server.stdout is not None
-            base_url = server.stdout.readline().strip()
-            with tempfile.TemporaryDirectory() as folder:
-                rates = asyncio.run(ask(base_url, Path(folder), requests))
-        finally:
-            server.terminate()
+    with serving(STUB, latency) as base_url, tempfile.TemporaryDirectory() as folder:
+        rates = asyncio.run(ask(base_url, Path(folder), requests))
     ideal = CONCURRENCY / latency
     return {
         "concurrency": CONCURRENCY,

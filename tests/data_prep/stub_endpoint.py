@@ -14,6 +14,7 @@ import random
 import re
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -211,15 +212,17 @@ def reasoning(system: str, text: str, kind: str, rng: random.Random) -> str:
     return f"{thought}{sections}\n<answer> {letter} </answer>"
 
 
-async def serve(latency: float) -> None:
-    stub = Stub(latency=latency, trouble=0.0, flawed=False)
-    print(await stub.start(), flush=True)
-    await asyncio.Event().wait()
+def main(make: Callable[[float], Stub], about: str | None) -> None:
+    """Serve the stub that `make` makes of the latency which the command line asks for, until it is ended."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--latency", type=float, default=0.5, help="seconds an answer")
+
+    async def serve(stub: Stub) -> None:
+        print(await stub.start(), flush=True)
+        await asyncio.Event().wait()
+
+    asyncio.run(serve(make(parser.parse_args().latency)))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--latency", type=float, default=0.5, help="seconds an answer")
-    asyncio.run(serve(parser.parse_args().latency))
+    main(lambda latency: Stub(latency=latency, trouble=0.0, flawed=False), __doc__)

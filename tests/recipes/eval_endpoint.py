@@ -3,8 +3,6 @@
 python tests/recipes/eval_endpoint.py [--latency SECONDS]    prints its address and serves until it is ended
 """
 
-import argparse
-import asyncio
 import random
 import re
 import sys
@@ -16,7 +14,7 @@ from typing import Any
 from aiohttp import web
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data_prep"))
-from stub_endpoint import Stub
+from stub_endpoint import Stub, main
 
 MODEL = "stub"
 CUT_OFF = 0.1  # share of answers that reach the token limit
@@ -73,15 +71,5 @@ class EvalStub(Stub):
         }
 
 
-async def serve(latency: float) -> None:
-    stub = EvalStub(latency=latency)
-    print(await stub.start(), flush=True)
-    await asyncio.Event().wait()
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--latency", type=float, default=0.5, help="seconds an answer")
-    asyncio.run(serve(parser.parse_args().latency))
+    main(lambda latency: EvalStub(latency=latency), __doc__)

@@ -70,6 +70,18 @@ def make_prep(folder: Path, groups: int = 6, change: Callable[[Row], Row] = lamb
     return prep
 
 
+def make_checkpoint(folder: Path) -> Path:
+    """An untrained model that knows the words of `make_rows`, in `folder`."""
+    from data_prep.prompts import load_prompt, prompt_text
+    from recipes.base_model import build  # torch, which most of these tests do without
+
+    cfg = tiny_config()
+    prompt = load_prompt(cfg.prompt)
+    texts = [prompt_text(row, prompt) for row in make_rows(folder.parent / "images", 4)]
+    build(folder, cfg.model.build, texts, [], seed=0)
+    return folder
+
+
 def make_eval(folder: Path, prep: RunDir, checkpoint: Path | str, *overrides: str) -> RunDir:
     """An opened, unfinished evaluation of a checkpoint folder (or of the stage of that name)."""
     stage = plan(tiny_config(f"eval.checkpoint={checkpoint}", *overrides), "eval")

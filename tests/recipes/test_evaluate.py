@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from evaluation_runs import make_eval, make_prep, make_rows, tiny_config
+from evaluation_runs import make_checkpoint, make_eval, make_prep, make_rows, tiny_config
 
 from data_prep.atomic import read_jsonl, write_jsonl
 from data_prep.errors import UserError
-from data_prep.prompts import load_prompt, prompt_text
+from data_prep.prompts import load_prompt
 from data_prep.rows import Row
 from recipes import evaluate
 from recipes.attempts import results
-from recipes.base_model import build
 from recipes.decoding import MID_GREY, Decoder, Pictures
 from recipes.engines.answers import batches
 from recipes.evaluate import choose_rows, chosen_ids
@@ -31,12 +30,7 @@ SHORT = "eval.max_new_tokens=12"
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("base") / "checkpoint"
-    cfg = tiny_config()
-    prompt = load_prompt(cfg.prompt)
-    texts = [prompt_text(row, prompt) for row in make_rows(folder.parent / "images", 4)]
-    build(folder, cfg.model.build, texts, [], seed=0)
-    return folder
+    return make_checkpoint(tmp_path_factory.mktemp("base") / "checkpoint")
 
 
 @pytest.fixture

@@ -3,17 +3,15 @@
 import json
 
 import pytest
-from evaluation_runs import make_prep, make_rows, tiny_config
+from evaluation_runs import make_checkpoint, make_prep, make_rows, tiny_config
 from model_server import ModelServer
 
 from data_prep.atomic import read_jsonl
 from data_prep.endpoint.faults import Fault
 from data_prep.endpoint.wire import Answer
 from data_prep.errors import UserError
-from data_prep.prompts import load_prompt, prompt_text
 from launch.pipeline import execute
 from recipes import evaluate, parity
-from recipes.base_model import build
 from recipes.engines.answers import Completion
 from recipes.parity import Ours, Theirs, compare, summary
 from recipes.run_dir import RunDir
@@ -25,12 +23,7 @@ PIXELS = 64 * 32 * 32
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("base") / "checkpoint"
-    cfg = tiny_config()
-    prompt = load_prompt(cfg.prompt)
-    texts = [prompt_text(row, prompt) for row in make_rows(folder.parent / "images", 4)]
-    build(folder, cfg.model.build, texts, [], seed=0)
-    return folder
+    return make_checkpoint(tmp_path_factory.mktemp("base") / "checkpoint")
 
 
 def opened(folder, prep, checkpoint, server, name="parity", *overrides) -> RunDir:
