@@ -45,6 +45,9 @@ def show(command: str, config: DictConfig) -> int:
         print()
     if command in ("pipeline", "report"):
         print(f"report\n  writes   {shown(stages[0].path.parent)}/report.html, viewer/\n")
+    if config.cluster.name == "slurm":
+        for line in _scripts(stages):
+            print(line)
     for line in (*_teacher(config, stages), *_generation(config, stages)):
         print(line)
     found = findings(config, stages)
@@ -53,6 +56,18 @@ def show(command: str, config: DictConfig) -> int:
         print(f"- {finding}")
     print("It could not start here." if found else "Nothing stands in the way.", "This was a dry run.")
     return 0
+
+
+def _scripts(stages: Sequence[Stage]) -> Iterator[str]:
+    """The scripts of the jobs, as they would be submitted."""
+    from launch.slurm.render import stage_script
+    from launch.slurm.submit import variables
+
+    for stage in stages:
+        if not stage.finished:
+            names = ", ".join(variables(stage.config)) or "none"
+            yield f"# Job: {label(stage)} (variables passed on from here, by name: {names})\n"
+            yield stage_script(stage, Path.cwd())
 
 
 def _asks_teacher(stage: Stage) -> bool:

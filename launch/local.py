@@ -20,6 +20,7 @@ from typing import Any
 from data_prep.atomic import write_text
 from data_prep.errors import UserError
 from launch.machine import PACKAGES, cores, git_commit, gpus, memory, version
+from recipes import devices
 from recipes.stages import Stage
 
 LOCK_WAIT = 10.0  # seconds that an ended run's processes may take to let go of the directory
@@ -44,16 +45,16 @@ def stage_command(stage: Stage) -> list[str]:
     return [
         sys.executable, "-m", "accelerate.commands.launch",
         "--num_processes", str(count), "--num_machines", "1", "--main_process_port", "0",
-        "--dynamo_backend", "no", *_sharding(stage.config), "--module", *module,
+        "--dynamo_backend", "no", *sharding(stage.config), "--module", *module,
     ]  # fmt: skip
 
 
-def _sharding(config: dict[str, Any]) -> list[str]:
+def sharding(config: dict[str, Any]) -> list[str]:
     sft, model = config["sft"], config["model"]
     precision = {"bfloat16": "bf16", "float16": "fp16"}.get(model["dtype"], "no")
     flags = ["--mixed_precision", precision]
     if sft["shard"] in ("zero2", "zero3"):
-        share = sft["batch_size"] // used_gpus(config)
+        share = sft["batch_size"] // devices.count(config)
         accumulation = share // min(model["sft_micro_batch_size"], share)
         return [
             *flags, "--use_deepspeed", "--zero_stage", sft["shard"][-1],

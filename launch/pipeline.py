@@ -50,7 +50,14 @@ def execute(command: str, config: DictConfig, asked: Sequence[str]) -> int:
     if command == "report":
         return _report(config)
     stages = stages_of(command, config)
+    if config.cluster.name == "slurm" and (config.check or command in REPEATED):
+        raise UserError(f"{command} answers in this terminal, and no job of Slurm can: give cluster=local.")
     check(config, stages)
+    if config.cluster.name == "slurm":
+        from launch.slurm.submit import submit
+
+        report = stages[-1].path.parent / "report" if command == "pipeline" else None
+        return submit(stages, config, asked_command(asked), report)
     if config.check or command in REPEATED:
         *before, last = stages
         if status := _run(before, asked_command(asked)):

@@ -63,6 +63,10 @@ def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
     if names & {*ONE_CHECKPOINT}:
         found += _engine(config, names)
     found += [*_software(config, names), *_directories(stages), *_disk(config, ahead)]
+    if config.cluster.name == "slurm":
+        from launch.slurm.check import findings as slurm_findings
+
+        found += slurm_findings(config, ahead)
     return found
 
 
@@ -245,6 +249,8 @@ def _reward(config: DictConfig) -> Iterator[str]:
 
 
 def _devices(config: DictConfig) -> Iterator[str]:
+    if config.cluster.name != "local":
+        return
     wanted = used_gpus(OmegaConf.to_container(config))  # type: ignore[arg-type]
     have = len(gpus())
     if wanted and not have:

@@ -9,12 +9,13 @@ from data_prep.cvsbench.layout import TASKS
 from data_prep.prompts import INSTRUCTIONS
 from data_prep.views.settings import KINDS
 from launch.compose import is_unset, nearest
-from launch.local import used_gpus
+from recipes import devices
 from recipes.engines import ENGINES
 from recipes.monitor_readings import MONITORS
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "logger": ("none", "wandb"),
+    "cluster.container": ("none", "pyxis", "apptainer"),
     "data.subsets": ("cvusa", "fov"),
     "data.views": ("none", *KINDS),
     "data.views_depth.device": ("auto", "cpu", "cuda"),
@@ -37,7 +38,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
 AT_LEAST: dict[str, float] = {
     **dict.fromkeys(
         (
-            "cluster.gpus", "sft.epochs", "sft.max_steps", "sft.batch_size", "sft.save_every",
+            "cluster.gpus", "cluster.nodes", "cluster.cpus", "cluster.cpu_jobs.cpus", "cluster.signal",
+            "cluster.start_timeout", "sft.epochs", "sft.max_steps", "sft.batch_size", "sft.save_every",
             "grpo.epochs", "grpo.max_steps", "grpo.batch_size", "grpo.mini_batch_size", "grpo.save_every",
             "grpo.keep_checkpoints", "grpo.tensor_parallel", "grpo.monitors.window",
             "eval.max_new_tokens", "eval.max_rows",
@@ -53,6 +55,7 @@ AT_LEAST: dict[str, float] = {
     ),
     **dict.fromkeys(("sft.lr", "sft.warmup_steps", "sft.weight_decay", "grpo.lr", "grpo.kl_coef"), 0),
     **dict.fromkeys(("grpo.warmup_steps", "grpo.probe.rows", "sft.lora.rank", "grpo.lora.rank"), 0),
+    "cluster.max_restarts": 0,
     **dict.fromkeys(("generation.blind.times", "generation.arrows.axis_margin"), 0),
     **dict.fromkeys(("eval.temperature", "eval.rotate_options", "teacher.retries", "teacher.max_cost"), 0),
     **dict.fromkeys(("data.views_miniature.retries", "data.views_miniature.max_cost", "report.port"), 0),
@@ -101,8 +104,9 @@ def faults(config: DictConfig, sections: set[str]) -> Iterator[str]:
 
 def batch_faults(config: DictConfig, stages: set[str]) -> Iterator[str]:
     """Batches that cannot be divided over the devices as SFT and verl divide them."""
-    gpus = max(1, used_gpus(OmegaConf.to_container(config)))  # type: ignore[arg-type]
-    over = f" over {gpus} GPUs" if gpus > 1 else ""
+    gpus = devices.count(config)
+    kind = "processes" if config.model.device == "cpu" else "GPUs"
+    over = f" over {gpus} {kind}" if gpus > 1 else ""
     if "sft" in stages:
         batch, micro = config.sft.batch_size, config.model.sft_micro_batch_size
         if batch % (gpus * min(micro, max(1, batch // gpus))):
@@ -129,15 +133,15 @@ def batch_faults(config: DictConfig, stages: set[str]) -> Iterator[str]:
             f"grpo.mini_batch_size={grpo.mini_batch_size} x grpo.group_size={grpo.group_size} = {samples} "
             f"answers do not divide{over}: make the product a multiple of {gpus}, or change cluster.gpus."
         )
-    elif samples // gpus % micro:
+    elif samples // gpus % min(micro, samples // gpus):
         yield (
             f"{samples // gpus} answers an update (grpo.mini_batch_size x grpo.group_size{over}) are no "
             f"multiple of model.grpo_micro_batch_size={micro}: take one of "
             f"{', '.join(str(n) for n in range(1, micro) if samples // gpus % n == 0)}."
         )
-    if gpus % grpo.tensor_parallel:
-        parallel = grpo.tensor_parallel
-        yield f"cluster.gpus={gpus} is no multiple of grpo.tensor_parallel={parallel}: change one of them."
+    a_node, parallel = devices.a_node(config), grpo.tensor_parallel
+    if a_node % parallel:
+        yield f"cluster.gpus={a_node} is no multiple of grpo.tensor_parallel={parallel}: change one of them."
 
 
 def _value(config: DictConfig, key: str, sections: set[str]) -> Any:

@@ -19,7 +19,7 @@ import pyarrow.parquet
 from omegaconf import DictConfig
 
 from data_prep.errors import UserError
-from recipes import VERL, verl_overrides
+from recipes import VERL, ray_cluster, verl_overrides
 from recipes.monitors import Watch
 from recipes.probe import probe, refuse_flat
 from recipes.progress import StepProgress
@@ -134,12 +134,13 @@ def _train(run: RunDir, overrides: list[str], logs: StepLogs, watch: Watch, done
     note = out / "process.json"
     command = verl_overrides.command(overrides)
     environment = verl_overrides.environment(run.config, out)
+    cluster = None if run.config.cluster.name == "local" else ray_cluster.address()
     with ray_folder(note) as folder, open(log_path, "a", encoding="utf-8") as log:
         begun = log.tell()
         print(f"GRPO: starting verl{f' from step {done}' if done else ''}", flush=True)
         with (
             StepProgress("GRPO", total, already=done) as progress,
-            verl_process(command, environment, folder, note, log) as process,
+            verl_process(command, environment, folder, note, log, cluster) as process,
         ):
             while not watch.stopping:
                 ended = process.poll() is not None

@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
 from data_prep.tokens import PATCH_SIZE
-from recipes import reward_settings
+from recipes import devices, reward_settings
 from recipes.verl_schema import check_user_overrides
 
 ACTOR, REF, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout", "model"))
@@ -24,6 +24,10 @@ FAMILIES = ("qwen3_vl", "qwen2_5_vl")
 # Strings that stand for themselves in Hydra's grammar, and words that it reads as another type.
 PLAIN = re.compile(r"[A-Za-z/][\w./:@~-]*")
 NO_STRINGS = ("true", "false", "null", "inf", "nan")
+
+# Ray counts slots, not cores: every actor of verl takes one, and where they run out it hangs.
+CPU_SLOTS = 16
+CPU_STORE = 200_000_000  # bytes of Ray's object store
 
 # Keys of verl whose value belongs to a key of ours.
 OURS = {
@@ -47,6 +51,7 @@ OURS = {
     f"{ROLLOUT}.tensor_model_parallel_size": "grpo.tensor_parallel",
     f"{ROLLOUT}.gpu_memory_utilization": "grpo.rollout_memory",
     f"{ROLLOUT}.seed": "seed",
+    "trainer.nnodes": "cluster.nodes",
     "trainer.n_gpus_per_node": "cluster.gpus",
     "trainer.save_freq": "grpo.save_every",
     "trainer.max_actor_ckpt_to_keep": "grpo.keep_checkpoints",
@@ -93,13 +98,13 @@ def micro_batch_size(config: DictConfig) -> int:
     Raises:
         UserError: an update is not made of whole micro-batches.
     """
-    devices = 1 if config.model.device == "cpu" else config.cluster.gpus
+    total = devices.count(config)
     samples = config.grpo.mini_batch_size * config.grpo.group_size
-    micro = min(config.model.grpo_micro_batch_size, samples // devices)
-    if micro == 0 or samples % (micro * devices):
+    micro = min(config.model.grpo_micro_batch_size, samples // total)
+    if micro == 0 or samples % (micro * total):
         raise UserError(
             f"an update of {samples} samples (grpo.mini_batch_size x grpo.group_size) cannot be shared by "
-            f"{devices} devices by {config.model.grpo_micro_batch_size} (model.grpo_micro_batch_size)."
+            f"{total} devices by {config.model.grpo_micro_batch_size} (model.grpo_micro_batch_size)."
         )
     return micro
 
@@ -242,7 +247,7 @@ def _trainer(config: DictConfig, out: Path, steps: int, rows: int) -> dict[str, 
     """Where verl writes, when it saves and when it stops; it always saves after the last step."""
     in_epoch = rows // config.grpo.batch_size
     return {
-        "trainer.nnodes": 1,
+        "trainer.nnodes": devices.nodes(config.cluster),
         "trainer.total_training_steps": steps,
         "trainer.total_epochs": -(-steps // in_epoch),
         "trainer.save_freq": config.grpo.save_every,
@@ -282,13 +287,15 @@ def _cpu(config: DictConfig) -> dict[str, Any]:
         "reward.num_workers": 1,
         "data.dataloader_num_workers": 0,
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
-        # Ray counts slots, not cores: every actor of verl takes one, and where they run out it hangs.
-        "ray_kwargs.ray_init.num_cpus": 16,
-        "+ray_kwargs.ray_init.num_gpus": 1,
-        "+ray_kwargs.ray_init.include_dashboard": False,
-        "+ray_kwargs.ray_init.object_store_memory": 200_000_000,
         f"{ACTOR}.use_torch_compile": False,
     }
+    if config.cluster.name == "local":  # else the job has started Ray, with these (recipes.ray_cluster)
+        settings |= {
+            "ray_kwargs.ray_init.num_cpus": CPU_SLOTS,
+            "+ray_kwargs.ray_init.num_gpus": 1,
+            "+ray_kwargs.ray_init.include_dashboard": False,
+            "+ray_kwargs.ray_init.object_store_memory": CPU_STORE,
+        }
     for role in (ACTOR, REF):
         settings |= {
             f"{role}.fsdp_config.use_torch_compile": False,
@@ -307,16 +314,17 @@ def command(verl_overrides: list[str]) -> list[str]:
 
 
 def environment(config: DictConfig, out: Path) -> dict[str, str]:
-    """What verl's processes need in their environment besides ours; they run on this machine alone."""
+    """What verl's processes need in their environment besides ours."""
     settings = {
         "PYTHONPATH": os.pathsep.join(filter(None, [str(PACKAGES), os.environ.get("PYTHONPATH")])),
         "VERL_FILE_LOGGER_PATH": str(out.resolve() / "metrics.jsonl"),
         "VERL_USE_EXTERNAL_MODULES": "recipes.verl_compat",
-        "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
         "TOKENIZERS_PARALLELISM": "false",
         "HYDRA_FULL_ERROR": "1",
     }
+    if config.cluster.name == "local":
+        settings["RAY_AUTH_MODE"] = "disabled"  # this machine alone; on a cluster the job has a token
     if config.model.device == "cpu":
         settings |= {
             "VERL_USE_EXTERNAL_MODULES": "recipes.verl_cpu",

@@ -49,12 +49,22 @@ def ray_folder(note: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def verl_process(
-    command: list[str], environment: dict[str, str], folder: str, note: Path, log: IO[str]
+    command: list[str],
+    environment: dict[str, str],
+    folder: str,
+    note: Path,
+    log: IO[str],
+    cluster: str | None = None,
 ) -> Iterator[subprocess.Popen]:
-    """Run `command` with Ray's files in `folder`. It ends with this block, and whenever this process does."""
+    """Run `command` with Ray's files in `folder`. It ends with this block, and whenever this process does.
+
+    `cluster` is the address of the Ray that a job has started for it; without one it starts a Ray of its own.
+    """
     ray = ["+ray_kwargs.ray_init.address=local", f"+ray_kwargs.ray_init._temp_dir={folder}"]
     settings = {**os.environ, **environment, "TMPDIR": folder, "HF_DATASETS_CACHE": f"{folder}/datasets"}
     settings.pop("RAY_ADDRESS", None)  # a cluster of somebody else
+    if cluster is not None:
+        ray, settings["RAY_ADDRESS"] = [], cluster
     before = signal.signal(signal.SIGTERM, _terminate)
     process = subprocess.Popen(
         [*command, *ray], env=settings, cwd=folder, stdin=subprocess.DEVNULL, stdout=log,

@@ -55,6 +55,16 @@ def sbatch(
     return answer.stdout.strip().split(";")[0]  # "id;cluster" on a federation
 
 
+def refusal(script: Path) -> str | None:
+    """Why Slurm would not take `script` as it stands, or None; nothing is submitted.
+
+    Raises:
+        UserError: Slurm is not here or does not answer.
+    """
+    answer = _slurm("sbatch", "--test-only", "--export=NONE", str(script))
+    return _said(answer) if answer.returncode else None
+
+
 def _check_dependencies(script: Path, jobs: Sequence[str], kind: str) -> None:
     """Slurm takes a dependency on any number, and one that it does not know counts as fulfilled."""
     known = states(jobs)

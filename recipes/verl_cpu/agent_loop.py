@@ -3,10 +3,12 @@
 verl's own manager returns at once and its trainer polls for answers every two seconds, while workers run one
 coroutine an answer. Here a step's answers are generated and stored before the call returns, so the trainer
 finds them at its first look, and an error anywhere in the rollout stops the run instead of losing a group.
+On several nodes each one's server answers its share of the prompts, all at the same time.
 """
 
 from typing import Any
 
+import numpy as np
 import ray
 from omegaconf import DictConfig
 from tensordict import TensorDict
@@ -16,7 +18,7 @@ from recipes.verl_cpu.server import actor_name
 
 
 class StepAgentLoopManager(AgentLoopManagerTQ):
-    """Sends each batch to the rollout server of this machine and waits for it."""
+    """Shares each batch out over the rollout servers, one a training process, and waits for them."""
 
     @classmethod
     def create(
@@ -27,9 +29,12 @@ class StepAgentLoopManager(AgentLoopManagerTQ):
         reward_loop_worker_handles: list[ray.actor.ActorHandle] | None = None,
     ) -> "StepAgentLoopManager":
         manager = cls(config, llm_client, teacher_client, reward_loop_worker_handles)
-        manager.server = ray.get_actor(actor_name(0))
-        ray.get(manager.server.connect.remote(config.data, reward_loop_worker_handles))
+        count = config.trainer.nnodes * config.trainer.n_gpus_per_node
+        manager.servers = [ray.get_actor(actor_name(rank)) for rank in range(count)]
+        ray.get([s.connect.remote(config.data, reward_loop_worker_handles) for s in manager.servers])
         return manager
 
     def generate_sequences(self, prompts: TensorDict) -> None:
-        ray.get(self.server.answer.remote(prompts))
+        shares = np.array_split(np.arange(len(prompts)), len(self.servers))
+        pairs = zip(self.servers, shares, strict=True)
+        ray.get([server.answer.remote(prompts[share.tolist()]) for server, share in pairs if len(share)])

@@ -14,6 +14,7 @@ import ray
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 from verl.protocol import DataProto
 from verl.utils.config import omega_conf_to_dataclass
@@ -219,9 +220,15 @@ class Replica(RolloutReplica):
     """Starts the server. Its weights and cache stay in memory, so there is nothing to put to sleep."""
 
     async def launch_servers(self) -> None:
+        # Beside its training worker: left to Ray, the servers of all nodes may land on one.
+        node = await self.workers[0].__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
         server = (
             ray.remote(RolloutServer)
-            .options(name=actor_name(self.replica_rank), num_cpus=0)
+            .options(
+                name=actor_name(self.replica_rank),
+                num_cpus=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node, soft=False),
+            )
             .remote(self.config, self.model_config, self.replica_rank)
         )
         self.servers, self._server_handle = [server], server
