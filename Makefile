@@ -8,10 +8,11 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints/cpu.txt
 EXTRAS ?= dev
 JOBS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --ignore=tests/slurm -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+SLURM := slurm-wlm munge iproute2
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-fast lint bench clean
+.PHONY: setup demo test test-fast test-slurm lint bench clean
 
 setup: $(READY)
 
@@ -33,6 +34,13 @@ test: $(READY)
 
 test-fast: $(READY)
 	$(PYTEST) -m "not slow"
+
+# Against a real Slurm that the tests start themselves. Where it is missing and may be installed, it is.
+test-slurm: $(READY)
+	@{ command -v slurmctld && command -v slurmd && command -v munged && command -v ip; } >/dev/null || \
+	  [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { echo "installing $(SLURM)"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SLURM); }
+	$(BIN)/python -m pytest -rs tests/slurm
 
 lint: $(READY)
 	$(BIN)/ruff check .
