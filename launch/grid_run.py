@@ -7,12 +7,13 @@ from data_prep.errors import UserError
 from launch.grid_words import cell_line, tell_tables
 from launch.local import InUse, in_use, run_stage
 from launch.pipeline import duration, label, shown
+from recipes.attempt_logs import INTERRUPTED
 from recipes.grid import Grid, Planned, all_stages, needed_by
-from recipes.grid_state import STDERR, clear_failure, record_failure, state_of, stderr_size
+from recipes.grid_state import failure_of, state_of
 from recipes.stages import Stage
 
 POLL = 2.0  # seconds between looks at a stage that another launch runs
-INTERRUPTED = (130, 143)
+LATEST = "attempts/latest/stderr.txt"
 
 
 class Runner:
@@ -83,9 +84,9 @@ class Runner:
         cells = ", ".join(needed_by(self.mine, stage))
         taken_up = (stage.path / "config.yaml").exists()
         _say(f"{place}, for {cells}: {'goes on in' if taken_up else 'starts in'} {shown(stage.path)}")
-        started, before = time.monotonic(), stderr_size(stage)
+        started = time.monotonic()
         try:
-            status = run_stage(stage, self.asked, STDERR)
+            status = run_stage(stage, self.asked, quiet=True)
         except InUse:
             return 0  # another launch was faster; it is waited for
         except UserError as error:
@@ -95,12 +96,10 @@ class Runner:
         if status in INTERRUPTED:
             return status
         if stage.finished and status == 0:
-            clear_failure(stage)
             _say(f"{place}: done in {duration(time.monotonic() - started)}")
             return 0
-        # A status of 0 without a manifest.json is a fault of the stage.
-        self.failed[stage.hash] = record_failure(stage, status or 1, before)
-        _say(f"{place}: failed: {self.failed[stage.hash]} (all of it in {shown(stage.path / STDERR)})")
+        self.failed[stage.hash] = failure_of(stage) or f"status {status}"
+        _say(f"{place}: failed: {self.failed[stage.hash]} (all of it in {shown(stage.path / LATEST)})")
         return status or 1
 
     def _summary(self) -> int:

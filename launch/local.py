@@ -19,8 +19,9 @@ from typing import Any
 
 from data_prep.atomic import write_text
 from data_prep.errors import UserError
+from launch.follow import FOLLOW, Follower
 from launch.machine import PACKAGES, cores, git_commit, gpus, memory, version
-from recipes import devices
+from recipes import attempt_logs, devices
 from recipes.stages import Stage
 
 LOCK_WAIT = 10.0  # seconds that an ended run's processes may take to let go of the directory
@@ -95,11 +96,12 @@ def stage_environment(stage: Stage) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": ",".join(devices[:count])} if 0 < count < len(devices) else {}
 
 
-def run_stage(stage: Stage, asked: str, errors: str | None = None) -> int:
+def run_stage(stage: Stage, asked: str, quiet: bool = False) -> int:
     """Run `stage` in its directory and return its exit status; 0 at once when it is finished already.
 
-    `asked` is the user's command line, kept in command.txt. `errors` names a file of the directory to append
-    stderr to, in place of the terminal. A status of 128 + n means that signal n ended it.
+    `asked` is the user's command line, kept in command.txt. What the stage prints goes to the logs of a new
+    attempt (`recipes.attempt_logs`) and, but for stderr where `quiet`, to the terminal. A status of 128 + n
+    means that signal n ended it.
 
     Raises:
         InUse: another launch holds the directory.
@@ -110,21 +112,33 @@ def run_stage(stage: Stage, asked: str, errors: str | None = None) -> int:
             return 0
         run = stage.open()
         command = stage_command(stage)
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        with open(run.path / "command.txt", "a", encoding="utf-8") as out:
-            out.write(f"# {now}\n{asked}\n{shlex.join(command)}\n")
+        note_command(run.path, asked, command)
         write_text(run.path / "environment.txt", environment_text())
-        with open(run.path / errors, "a", encoding="utf-8") if errors else contextlib.nullcontext() as stderr:
-            return _wait(
-                subprocess.Popen(
-                    command,
-                    env={**os.environ, **stage_environment(stage)},
-                    start_new_session=True,
-                    pass_fds=[lock],
-                    preexec_fn=_end_with_parent,
-                    stderr=stderr,
-                )
+        attempt = attempt_logs.begin(run.path)
+        with open(attempt.stdout, "ab") as stdout, open(attempt.stderr, "ab") as stderr:
+            process = subprocess.Popen(
+                command,
+                # Into a file, Python would keep what it prints for itself until there is much of it.
+                env={**os.environ, **stage_environment(stage), "PYTHONUNBUFFERED": "1"},
+                start_new_session=True,
+                pass_fds=[lock],
+                preexec_fn=_end_with_parent,
+                stdout=stdout,
+                stderr=stderr,
             )
+        shown = [(attempt.stdout, sys.stdout), *([] if quiet else [(attempt.stderr, sys.stderr)])]
+        with contextlib.ExitStack() as streams:
+            status = _wait(process, [streams.enter_context(Follower(*pair)) for pair in shown])
+        attempt.end(status)
+        return status
+
+
+def note_command(folder: Path, asked: str, *commands: Sequence[str]) -> None:
+    """Add to command.txt: when and where, what the user typed, and the commands that it led to."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    lines = [f"# {now} in {Path.cwd()}", asked, *map(shlex.join, commands)]
+    with open(folder / "command.txt", "a", encoding="utf-8") as out:
+        out.write("".join(f"{line}\n" for line in lines))
 
 
 def environment_text() -> str:
@@ -182,8 +196,9 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _wait(process: "subprocess.Popen[bytes]") -> int:
-    """Wait for the stage. Ctrl-C and SIGTERM go on to its whole process group; a second one kills it."""
+def _wait(process: "subprocess.Popen[bytes]", output: Sequence[Follower]) -> int:
+    """Wait for the stage and pass on what it prints. Ctrl-C and SIGTERM go on to its whole process group; a
+    second one kills it."""
     received: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:
@@ -192,7 +207,12 @@ def _wait(process: "subprocess.Popen[bytes]") -> int:
 
     previous = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        status = process.wait()
+        status = None
+        while status is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(FOLLOW)
+            for stream in output:
+                stream.pass_on()
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -6,7 +6,7 @@
     environment.txt  versions, commit, machine
     metrics.jsonl    the source of truth of every curve
     manifest.json    written last, and only when the stage is whole
-    stderr.txt, failure.json   of a stage that `launch grid` ran, or that failed in it
+    attempts/        what every start of it printed, and how it ended
 
 The directory is found from the configuration (`recipes.stages`), so the same command finds the same
 directory again: that is what makes resuming work.

@@ -1,6 +1,7 @@
 """How a stage is started, watched, stopped and recorded. The stages here are small scripts in their place."""
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from launch import local
 from launch.compose import compose
 from launch.machine import Gpu
 from launch.pipeline import execute
+from recipes import attempt_logs
 from recipes.run_dir import RunDir
 from recipes.stages import Stage, plan
 
@@ -91,6 +93,54 @@ def test_every_attempt_is_recorded_and_no_secret(tmp_path, monkeypatch):
     for name in ("python: 3.", "commit: ", "gpus: ", "torch: ", "verl: 0.9.1"):
         assert name in environment
     assert "not-for-the-disk" not in "".join(p.read_text() for p in stage.path.iterdir() if p.is_file())
+
+
+SAYS = "import sys; print('to all'); print('trouble', file=sys.stderr); sys.exit(len(sys.argv) + 1)"
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_what_a_stage_prints_reaches_the_terminal_and_its_attempts_logs(quiet, tmp_path, monkeypatch, capsys):
+    plays(monkeypatch, SAYS)
+    stage = prep(tmp_path)
+    for number in (1, 2):
+        assert local.run_stage(stage, "launch prep", quiet) == 3
+        said = capsys.readouterr()
+        assert (said.out, said.err) == ("to all\n", "" if quiet else "trouble\n")
+        attempt = attempt_logs.latest(stage.path)
+        assert (attempt.stdout.read_text(), attempt.stderr.read_text()) == ("to all\n", "trouble\n")
+        assert (attempt.number, attempt.facts["status"]) == (number, 3)
+
+
+def test_output_is_passed_on_while_the_stage_runs(tmp_path, monkeypatch):
+    plays(
+        monkeypatch,
+        "import sys, time; from pathlib import Path\n"
+        "print('halfway')\n"
+        "while not Path(sys.argv[1], 'heard').exists(): time.sleep(0.02)",
+    )
+    stage = prep(tmp_path)
+
+    class Terminal(io.StringIO):
+        def write(self, text: str) -> int:
+            if "halfway" in text:
+                (stage.path / "heard").touch()
+            return super().write(text)
+
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert local.run_stage(stage, "launch prep") == 0
+
+
+def test_a_reader_that_has_gone_ends_the_copy_and_not_the_stage(tmp_path, monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    plays(monkeypatch, f"print('one'); {FINISH}; print('two')")
+    stage = prep(tmp_path)
+    assert local.run_stage(stage, "launch prep") == 0
+    assert stage.finished
+    assert attempt_logs.latest(stage.path).stdout.read_text() == "one\ntwo\n"
 
 
 def test_a_finished_stage_is_not_run_again(tmp_path, monkeypatch):
