@@ -1,6 +1,5 @@
 """Submit the stages of a command as a chain of jobs, each waiting for those that it reads."""
 
-import datetime
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_prep.atomic import write_text
 from data_prep.errors import UserError
-from launch.local import environment_text, in_use
+from launch.local import environment_text, in_use, note_command
 from launch.pipeline import label, shown
 from launch.slurm import queue
 from launch.slurm.render import REPORT, report_script, stage_script
@@ -70,9 +69,7 @@ def _on_queue(folder: Path) -> str | None:
 def _submit_stage(stage: Stage, after: Sequence[str], asked: str) -> str:
     run = stage.open()
     script = new_script(run.path, stage_script(stage, Path.cwd()))
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    with open(run.path / "command.txt", "a", encoding="utf-8") as out:
-        out.write(f"# {now}\n{asked}\nsbatch {script}\n")
+    note_command(run.path, asked, ["sbatch", str(script)])
     write_text(run.path / "environment.txt", environment_text())
     job = queue.sbatch(script, after, variables=variables(stage.config))
     queue.record(run.path, job, "stage", stage.name, script, after)
