@@ -34,10 +34,11 @@ from data_prep.atomic import read_jsonl
 from data_prep.prompts import fixed_sentences, load_prompt, prompt_text
 from data_prep.rows import Row
 from data_prep.synthetic.captions import caption_examples
+from recipes import stop
 from recipes.backbone import load_model, load_processor
 from recipes.checkpoints import save_model
 from recipes.run_dir import RunDir
-from recipes.sft import FIXED_ARGUMENTS, train
+from recipes.sft import FIXED_ARGUMENTS, stopped, train
 
 END, PAD = "<|im_end|>", "<|endoftext|>"
 IMAGE, VIDEO, VISION_START, VISION_END = (
@@ -61,8 +62,11 @@ PATCH, MERGE = 16, 2
 OFTEN = 0.01  # share of the prompts from which a line of theirs gets a token of its own
 
 
-def run(run: RunDir) -> None:
-    """Build the model and pre-train it into `checkpoint`; a killed pre-training goes on where it was."""
+def run(run: RunDir) -> int:
+    """Build the model and pre-train it into `checkpoint`; a killed pre-training goes on where it was.
+
+    Returns 0, or `stop.STOPPED` when its job asked it to end before the last step.
+    """
     config, prep = run.config, run.inputs["prep"]
     prompt = load_prompt(prep.config.prompt)
     pretraining = config.model.build.pretraining
@@ -78,7 +82,7 @@ def run(run: RunDir) -> None:
     processor = load_processor(str(initial), config.model)
     model = load_model(str(initial), config.model)
     if pretraining.steps:
-        train(
+        trainer = train(
             run,
             "pre-training",
             model,
@@ -86,8 +90,11 @@ def run(run: RunDir) -> None:
             captions,
             _pretraining_arguments(config, run.path / "checkpoints"),
         )
+        if stopped(trainer):
+            return stop.STOPPED
     save_model(run.path / "checkpoint", model, processor)
     run.finish({"parameters": model.num_parameters(), "captions": len(captions), "steps": pretraining.steps})
+    return 0
 
 
 def _pretraining_arguments(config: DictConfig, output: Path) -> SFTConfig:

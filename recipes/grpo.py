@@ -19,7 +19,7 @@ import pyarrow.parquet
 from omegaconf import DictConfig
 
 from data_prep.errors import UserError
-from recipes import VERL, ray_cluster, verl_overrides
+from recipes import VERL, ray_cluster, stop, verl_overrides
 from recipes.monitors import Watch
 from recipes.probe import probe, refuse_flat
 from recipes.progress import StepProgress
@@ -27,7 +27,7 @@ from recipes.rollouts import StepLogs, drop_after
 from recipes.run_dir import RunDir
 from recipes.stages import checkpoint_path
 from recipes.tracking import metrics_log
-from recipes.verl_checkpoints import merge, resume_point
+from recipes.verl_checkpoints import is_whole, merge, resume_point, steps
 from recipes.verl_log import last_errors
 from recipes.verl_process import ray_folder, verl_process
 
@@ -35,8 +35,10 @@ POLL = 0.5  # seconds
 PROBED = ("pass_at_1", "pass_at_4", "pass_at_8", "all_wrong", "all_right", "flat", "format")
 
 
-def run(run: RunDir) -> None:
+def run(run: RunDir) -> int:
     """Train on the prepared RL set from the SFT checkpoint.
+
+    Returns 0, or `stop.STOPPED` when its job asked it to end before the last step.
 
     Raises:
         UserError: verl is missing or another version, the RL set or the start checkpoint is missing or unfit,
@@ -68,6 +70,8 @@ def run(run: RunDir) -> None:
         if done < total:
             _train(run, [*overrides, *_resuming(newest)], logs, watch, done, total)
             done, newest = resume_point(out / "checkpoints", config.grpo.keep_checkpoints)
+    if done < total and _asked_to_stop(run):
+        return stop.STOPPED
     if newest is None or done < total:
         raise RuntimeError(f"verl ended at step {done} of {total} without an error; see {log_path}.")
     print(f"GRPO: keeping step {done} as {run.path / 'checkpoint'}", flush=True)
@@ -83,6 +87,16 @@ def run(run: RunDir) -> None:
             "overrides": overrides,
         }
     )
+    return 0
+
+
+def _asked_to_stop(run: RunDir) -> bool:
+    """Whether the job that carries the run asked it to end, and a checkpoint was saved since."""
+    if not (stop.listens(run.config) and stop.requested(run.path)):
+        return False
+    saved = steps(run.path / "verl" / "checkpoints")
+    newest = saved[max(saved)] if saved else None
+    return stop.answered(run.path, newest) and newest is not None and is_whole(newest)
 
 
 def _check_verl() -> None:
@@ -151,11 +165,11 @@ def _train(run: RunDir, overrides: list[str], logs: StepLogs, watch: Watch, done
                         print(f"GRPO: warning at step {done}: {alarm}", flush=True)
                     if watch.stopping:
                         break
-                if ended:
+                if ended or _asked_to_stop(run):
                     break
                 time.sleep(POLL)
     _stop_on_alarm(run, watch, done)
-    if process.returncode:
+    if process.returncode and not _asked_to_stop(run):
         raise UserError(
             f"verl ended with status {process.returncode}; {log_path} has the whole story:\n"
             f"{last_errors(log_path, begun)}"

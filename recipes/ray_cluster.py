@@ -78,14 +78,15 @@ def node(run: RunDir) -> int:
     config = run.config
     files = folder(os.environ["SLURM_JOB_ID"])
     settings = {**os.environ, **verl_overrides.environment(config, run.path / "verl")}
-    settings |= {"HF_DATASETS_CACHE": str(files / "datasets")}
+    settings |= {"HF_DATASETS_CACHE": str(files / "datasets"), "TMPDIR": str(files)}
     for name in ("RAY_ADDRESS", *FOREIGN):  # `ray start` would join what RAY_ADDRESS names
         settings.pop(name, None)
     if os.environ["SLURM_NODEID"] != "0":
         _wait_for_head(os.environ["RAY_ADDRESS"], HEAD_WAIT)
     shutil.rmtree(files, ignore_errors=True)  # of an attempt whose node failed
     files.mkdir(mode=0o700)
-    signal.signal(signal.SIGTERM, _leave)
+    for number in (signal.SIGTERM, signal.SIGUSR2):  # srun hands on the second, and kills on the first
+        signal.signal(number, _leave)
     command = node_command(config, os.environ)
     process = subprocess.Popen(command, env=settings, preexec_fn=die_with_parent)
     try:

@@ -25,11 +25,12 @@ from data_prep.atomic import JsonlLog, read_jsonl
 from data_prep.errors import UserError
 from data_prep.prompts import PromptSpec, build_messages, prompt_of_set
 from data_prep.rows import Example, Row
-from recipes import length_budget
+from recipes import length_budget, stop
 from recipes.backbone import load_model, load_processor
 from recipes.checkpoints import save_model, saving
 from recipes.progress import StepProgress
 from recipes.run_dir import RunDir
+from recipes.sft_stop import SaveAndStop
 from recipes.stages import checkpoint_path
 from recipes.tracking import metrics_log
 
@@ -45,8 +46,10 @@ FIXED_ARGUMENTS: dict[str, Any] = {
 }
 
 
-def run(run: RunDir) -> None:
+def run(run: RunDir) -> int:
     """Train on the SFT half from the base model; continue from the last whole checkpoint if there is one.
+
+    Returns 0, or `stop.STOPPED` when its job asked it to end before the last step.
 
     Raises:
         UserError: no rows, or prompts that are longer than `model.max_prompt_tokens`.
@@ -72,11 +75,19 @@ def run(run: RunDir) -> None:
         lora(config.sft.lora),
         _whole_steps(config, len(rows)),
     )
+    if stopped(trainer):
+        return stop.STOPPED
     save(trainer, processor, run.path)
     if trainer.is_world_process_zero():
         run.finish(
             {"rows": len(rows), "steps": trainer.state.global_step, "prompt": prompt.hash, "base": base}
         )
+    return 0
+
+
+def stopped(trainer: SFTTrainer) -> bool:
+    """Whether `train` ended before its last step, as its job asked it to."""
+    return trainer.state.global_step < trainer.state.max_steps
 
 
 def train(
@@ -103,6 +114,8 @@ def train(
     )
     trainer.schedule_steps = schedule_steps
     trainer.remove_callback(PrinterCallback)
+    if stop.listens(run.config):
+        trainer.add_callback(SaveAndStop(run.path))
     trainer.train(resume_from_checkpoint=latest(Path(arguments.output_dir)))
     return trainer
 

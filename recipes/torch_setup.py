@@ -22,4 +22,12 @@ def declare_torchvision_operators() -> None:
     declare_torchvision_operators.library = library  # dropping it would take the operators back
 
 
+def restore_to_numbered_cpu() -> None:
+    """Let `torch.load` take "cpu:0", as accelerate names the device of one of several CPU processes."""
+    torch.serialization.register_package(
+        30, lambda storage: None, lambda storage, place: storage if place.startswith("cpu:") else None
+    )
+
+
 declare_torchvision_operators()
+restore_to_numbered_cpu()

@@ -14,7 +14,10 @@ from qwen_vl_utils.vision_process import smart_resize
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
 from data_prep.errors import UserError
+from recipes import verl_stop
 from recipes.length_budget import refusal
+
+verl_stop.install()
 
 
 class StrictDataset(RLHFDataset):
