@@ -27,6 +27,7 @@ from recipes.verl_process import die_with_parent
 
 # slurmstepd sets them beside CUDA's in every task, and torch and Ray then look for AMD's GPUs.
 FOREIGN = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+ENDING = (signal.SIGTERM, signal.SIGUSR2)  # srun itself kills on the first, and hands on the second
 HEAD_WAIT = 120.0  # seconds that a node waits for the first one to listen
 PATIENCE = 15.0  # seconds that Ray has to end after a signal
 POLL = 0.5
@@ -85,7 +86,7 @@ def node(run: RunDir) -> int:
         _wait_for_head(os.environ["RAY_ADDRESS"], HEAD_WAIT)
     shutil.rmtree(files, ignore_errors=True)  # of an attempt whose node failed
     files.mkdir(mode=0o700)
-    for number in (signal.SIGTERM, signal.SIGUSR2):  # srun hands on the second, and kills on the first
+    for number in ENDING:
         signal.signal(number, _leave)
     command = node_command(config, os.environ)
     process = subprocess.Popen(command, env=settings, preexec_fn=die_with_parent)
@@ -140,7 +141,9 @@ def wait(limit: float) -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    sys.exit(128 + number)
+    for other in ENDING:  # a second one would cut the cleaning up short
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(0 if number == signal.SIGUSR2 else 128 + number)
 
 
 if __name__ == "__main__":
