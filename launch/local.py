@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import datetime
 import fcntl
+import math
 import os
 import platform
 import shlex
@@ -19,11 +20,13 @@ from typing import Any
 
 from data_prep.atomic import write_text
 from data_prep.errors import UserError
+from launch.family import Family
 from launch.follow import FOLLOW, Follower
 from launch.machine import PACKAGES, cores, git_commit, gpus, memory, version
-from recipes import attempt_logs, devices
+from recipes import attempt_logs, devices, stop
 from recipes.stages import Stage
 
+PATIENCE = 30.0  # seconds that a stage may take to save and end after Ctrl-C or SIGTERM
 LOCK_WAIT = 10.0  # seconds that an ended run's processes may take to let go of the directory
 PR_SET_PDEATHSIG = 1
 
@@ -111,11 +114,17 @@ def run_stage(stage: Stage, asked: str, quiet: bool = False) -> int:
         if stage.finished:
             return 0
         run = stage.open()
+        (run.path / stop.NAME).unlink(missing_ok=True)  # a wish of a job that has ended
         command = stage_command(stage)
         note_command(run.path, asked, command)
         write_text(run.path / "environment.txt", environment_text())
         attempt = attempt_logs.begin(run.path)
-        with open(attempt.stdout, "ab") as stdout, open(attempt.stderr, "ab") as stderr:
+        with (
+            Family(),
+            open(attempt.stdout, "ab") as stdout,
+            open(attempt.stderr, "ab") as stderr,
+            contextlib.ExitStack() as streams,
+        ):
             process = subprocess.Popen(
                 command,
                 # Into a file, Python would keep what it prints for itself until there is much of it.
@@ -126,8 +135,7 @@ def run_stage(stage: Stage, asked: str, quiet: bool = False) -> int:
                 stdout=stdout,
                 stderr=stderr,
             )
-        shown = [(attempt.stdout, sys.stdout), *([] if quiet else [(attempt.stderr, sys.stderr)])]
-        with contextlib.ExitStack() as streams:
+            shown = [(attempt.stdout, sys.stdout), *([] if quiet else [(attempt.stderr, sys.stderr)])]
             status = _wait(process, [streams.enter_context(Follower(*pair)) for pair in shown])
         attempt.end(status)
         return status
@@ -198,11 +206,14 @@ def _end_with_parent() -> None:
 
 def _wait(process: "subprocess.Popen[bytes]", output: Sequence[Follower]) -> int:
     """Wait for the stage and pass on what it prints. Ctrl-C and SIGTERM go on to its whole process group; a
-    second one kills it."""
+    second one kills it, and so do `PATIENCE` seconds without an end."""
     received: list[int] = []
+    deadline = math.inf
 
     def forward(number: int, _: FrameType | None) -> None:
+        nonlocal deadline
         received.append(number)
+        deadline = min(deadline, time.monotonic() + PATIENCE)
         _signal_group(process.pid, number if len(received) == 1 else signal.SIGKILL)
 
     previous = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -213,6 +224,8 @@ def _wait(process: "subprocess.Popen[bytes]", output: Sequence[Follower]) -> int
                 status = process.wait(FOLLOW)
             for stream in output:
                 stream.pass_on()
+            if status is None and time.monotonic() > deadline:
+                _signal_group(process.pid, signal.SIGKILL)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

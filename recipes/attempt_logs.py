@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.atomic import write_json
+from recipes.stop import STOPPED
 
 FOLDER = "attempts"
-INTERRUPTED = (130, 143)  # by Ctrl-C, by SIGTERM
+INTERRUPTED = (STOPPED, 130, 143)  # by the job that carries it, by Ctrl-C, by SIGTERM
 # torchrun's own account of a failed process stands behind the error itself, and says less.
 ELASTIC = ("torch.distributed.elastic", "torch/distributed/elastic", "distributed/launcher/api.py")
 

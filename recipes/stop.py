@@ -4,6 +4,7 @@ A job's script makes the file in the run directory when Slurm tells it that its 
 another job takes its place, and takes it away when it starts. Outside of a job nobody looks at it.
 """
 
+import os
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -13,8 +14,9 @@ STOPPED = 75  # status of a stage that has saved and ended as it was asked (syse
 
 
 def listens(config: DictConfig) -> bool:
-    """Whether a stage of this configuration runs in a job that may ask it to stop."""
-    return config.cluster.name == "slurm"
+    """Whether a stage of this configuration runs in a job that may ask it to stop: one of its own, or a task
+    of a grid's array, in which stages run as on any machine (`launch.slurm.cell`)."""
+    return config.cluster.name == "slurm" or "SLURM_ARRAY_TASK_ID" in os.environ
 
 
 def requested(folder: Path) -> bool:
