@@ -19,10 +19,15 @@ COMMANDS = {
     "parity": "compare the two engines on 32 rows: prompt ids, pictures, answers",
     "pipeline": "prep, sft, grpo, the evaluations of base, SFT and SFT+RL, and the report",
     "grid": "run a grid of cells and set the results beside the paper's tables",
+    "status": "show how far a run is, here or on Slurm, and what went wrong",
+    "logs": "print what a run prints",
+    "cancel": "end a run, or take its jobs off the queue",
+    "resume": "give the command of a run again",
     "report": "write report.html from the evaluations that are finished",
     "generate": "write a release from image pairs of your own, for prep to read",
     "doctor": "show what this machine can run and what to install",
 }
+RUN_VERBS = ("status", "logs", "cancel", "resume")
 SHORT = {"checkpoint": "eval.checkpoint", "engine": "eval.engine", "views": "data.views"}
 """What is typed often, and the key that it stands for."""
 HELP = f"""\
@@ -40,6 +45,7 @@ A command runs the stages it needs first, keeps what is finished and takes up wh
   launch prep recipe=structured_cot data.root=DIR check=true  audit a release
   launch grpo recipe=structured_cot dry_run=true             show everything, start nothing
   launch grid grid=cvsbench_cot scale=tiny                   the paper's tables 4 and 5 on a laptop
+  launch status recipe=imagination_cot scale=tiny            how far it is; logs, cancel, resume likewise
 
 recipe= says what, scale=paper|tiny how much, run_dir= where one stage writes. Short for longer keys:
 {", ".join(f"{short}= ({key})" for short, key in SHORT.items())}. More:
@@ -95,10 +101,15 @@ def _dispatch(arguments: list[str]) -> int:
             raise UserError(f"launch {command} takes nothing after it, and was given {' '.join(rest)}.")
         return _plain(command)()
     if command == "grid":
-        rest, config_dir = _take_config_dir(rest)
+        rest, config_dir = take_config_dir(rest)
         from launch.grid import main as grid
 
         return grid(rest, config_dir, arguments)
+    if command in RUN_VERBS:
+        rest, config_dir = take_config_dir(rest)
+        from launch.runs import main as look_after
+
+        return look_after(command, rest, config_dir)
     return _configured(command, rest, arguments)
 
 
@@ -113,7 +124,7 @@ def _plain(command: str) -> Callable[[], int]:
 
 
 def _configured(command: str, rest: list[str], asked: list[str]) -> int:
-    rest, config_dir = _take_config_dir(rest)
+    rest, config_dir = take_config_dir(rest)
     flags = [word for word in rest if word.startswith("-")]
     unknown = [flag for flag in flags if flag.split("=")[0] not in HYDRA_FLAGS]
     if unknown:
@@ -131,7 +142,7 @@ def _configured(command: str, rest: list[str], asked: list[str]) -> int:
     return execute(command, config, asked)
 
 
-def _take_config_dir(rest: list[str]) -> tuple[list[str], Path | None]:
+def take_config_dir(rest: list[str]) -> tuple[list[str], Path | None]:
     """Split off `--config-dir DIR`, a configuration tree of the user's own."""
     for index, word in enumerate(rest):
         name, _, value = word.partition("=")

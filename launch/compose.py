@@ -79,7 +79,8 @@ def leaf_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
 def is_unset(config: DictConfig, key: str) -> bool:
     """Whether the dotted `key` still waits for the user's value (`???` in the tree)."""
     section, _, leaf = key.rpartition(".")
-    return OmegaConf.is_missing(OmegaConf.select(config, section) if section else config, leaf)
+    holder = OmegaConf.select(config, section) if section else config
+    return holder is not None and OmegaConf.is_missing(holder, leaf)  # cluster=local has fewer keys
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

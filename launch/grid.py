@@ -1,7 +1,8 @@
 """`launch grid`: plan a grid's cells, run the stages that they need, each once, and write the tables.
 
-The stages run one after another on this machine. `cell=N` runs one cell of the list in cells.json, with what
-it depends on, so a job array can run a cell a job; jobs that need the same stage wait for each other.
+The stages run one after another on this machine; with `cluster=slurm` they are submitted, as
+`launch.slurm.grid` says. `cell=N` runs one cell of the list in cells.json here, with what it depends on;
+launches that need the same stage wait for each other.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,10 @@ from configs import TREE
 from data_prep.errors import UserError
 from launch.compose import GRIDS, compose, nearest
 from launch.grid_run import Runner
-from launch.local import asked_command
+from launch.local import asked_command, note_command
 from launch.preflight import findings
-from recipes.grid import Cell, Grid, Planned, freeze, grid_folder, read_grid, share
+from recipes.grid import Cell, Grid, Planned, grid_folder, read_grid, share
+from recipes.grid_frozen import freeze
 from recipes.grid_scores import MODES
 from recipes.stages import plan
 
@@ -28,7 +30,8 @@ Run the cells of a grid, each stage once however many cells need it, and write i
   launch grid grid=cvsbench_cot dry_run=true    its cells and stages; nothing is started
   launch grid grid=cvsbench_cot scale=tiny      run what is missing, on a laptop
   launch grid grid=cvsbench_cot status=true     done, running, failed, missing
-  launch grid grid=cvsbench_cot cell=2          one cell of the list, for a job array
+  launch grid grid=cvsbench_cot cell=2          one cell of the list
+  launch grid grid=cvsbench_cot cluster=slurm cluster.max_cells=4   a job array, four cells at a time
 
 Every other KEY=VALUE goes to all cells; --config-dir DIR looks for DIR/grid/NAME.yaml too.
 scoring=strict|flexible|official chooses the reading that the tables take.
@@ -48,16 +51,9 @@ def main(words: Sequence[str], config_dir: Path | None, asked: Sequence[str]) ->
         return 0
     if flag := next((word for word in words if word.startswith("-")), None):
         raise UserError(f"launch grid has no flag {flag}: options are written KEY=VALUE.")
-    name = [word.removeprefix("grid=") for word in words if word.startswith("grid=")]
-    options = [word for word in words if not word.startswith("grid=")]
-    if not name and not options:
+    if not words:
         return _list(config_dir)
-    files = grid_files(config_dir)
-    if len(name) != 1 or name[0] not in files:
-        given = f"there is no grid {name[0]!r}: {nearest(name[0], list(files))}" if len(name) == 1 else None
-        raise UserError(given or f"name one grid: grid={' or grid='.join(files)}.")
-    grid = read_grid(files[name[0]])
-    work = plan_grid(grid, options, config_dir)
+    grid, work = find_work(words, config_dir)
     config = work[0].config
     _check_options(config, len(work))
     if config.dry_run:
@@ -68,10 +64,39 @@ def main(words: Sequence[str], config_dir: Path | None, asked: Sequence[str]) ->
         from launch.grid_words import show_status
 
         return show_status(grid, work, left_out(grid, config))
-    freeze(grid_folder(grid, work), grid, work, options)
+    if config.cluster.name == "slurm" and config.cell is not None:
+        raise UserError(
+            "cell= runs one cell here; on Slurm the array does: leave it out, or give cluster=local."
+        )
+    folder = grid_folder(grid, work)
+    freeze(folder, grid, work, _options(words))
+    note_command(folder, asked_command(asked))
     mine = work if config.cell is None else [work[config.cell]]
     blocked = preflight(mine)
+    if config.cluster.name == "slurm":
+        from launch.slurm.grid import submit_grid
+
+        return submit_grid(grid, work, blocked, folder, asked_command(asked))
     return Runner(grid, work, mine, blocked, asked_command(asked)).run()
+
+
+def find_work(words: Sequence[str], config_dir: Path | None) -> tuple[Grid, list[Planned]]:
+    """The grid that `words` name, and its cells with the other words.
+
+    Raises:
+        UserError: they name none, or as `plan_grid`.
+    """
+    name = [word.removeprefix("grid=") for word in words if word.startswith("grid=")]
+    files = grid_files(config_dir)
+    if len(name) != 1 or name[0] not in files:
+        given = f"there is no grid {name[0]!r}: {nearest(name[0], list(files))}" if len(name) == 1 else None
+        raise UserError(given or f"name one grid: grid={' or grid='.join(files)}.")
+    grid = read_grid(files[name[0]])
+    return grid, plan_grid(grid, _options(words), config_dir)
+
+
+def _options(words: Sequence[str]) -> list[str]:
+    return [word for word in words if not word.startswith("grid=")]
 
 
 def grid_files(config_dir: Path | None = None) -> dict[str, Path]:

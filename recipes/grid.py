@@ -16,7 +16,6 @@ What a cell depends on is not said: `recipes.stages.plan` tells it. Two cells th
 hash need the same stage, whatever their recipes are called.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -27,7 +26,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from data_prep.atomic import digest, write_json
+from data_prep.atomic import digest
 from data_prep.errors import UserError
 from recipes.run_dir import RunDir
 from recipes.stages import CHECKPOINT_STAGES, Stage
@@ -207,23 +206,3 @@ def grid_folder(grid: Grid, work: Sequence[Planned]) -> Path:
     scale = "" if config.scale_name == "paper" else f"-{config.scale_name}"
     identity = digest([[p.cell.name, p.stage.hash] for p in work])[:8]
     return Path(config.runs_dir) / "grids" / f"{grid.name}{scale}-{identity}"
-
-
-def freeze(folder: Path, grid: Grid, work: Sequence[Planned], asked: Sequence[str]) -> Path:
-    """Write cells.json: what each cell of this grid is, by index, for jobs that run one cell each."""
-    path = folder / "cells.json"
-    cells = [
-        {
-            "index": index,
-            "name": planned.cell.name,
-            "words": [*planned.cell.words(), *asked],
-            "hash": planned.stage.hash,
-            "run_dir": str(planned.stage.path),
-            "stages": [stage.path.name for stage in planned.stage.with_inputs()],
-        }
-        for index, planned in enumerate(work)
-    ]
-    frozen = {"grid": grid.name, "cells": cells}
-    if not path.exists() or json.loads(path.read_text(encoding="utf-8")) != frozen:
-        write_json(path, frozen)
-    return path

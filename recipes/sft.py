@@ -12,6 +12,7 @@ import recipes.torch_setup  # noqa: F401
 
 import math
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from recipes.backbone import load_model, load_processor
 from recipes.checkpoints import save_model, saving
 from recipes.progress import StepProgress
 from recipes.run_dir import RunDir
+from recipes.run_progress import whole_steps
 from recipes.sft_stop import SaveAndStop
 from recipes.stages import checkpoint_path
 from recipes.tracking import metrics_log
@@ -73,7 +75,7 @@ def run(run: RunDir) -> int:
         [example(row, prompt, prep.path / "images") for row in rows],
         training_arguments(config, run.path / "checkpoints", len(rows)),
         lora(config.sft.lora),
-        _whole_steps(config, len(rows)),
+        whole_steps(config, len(rows)),
     )
     if stopped(trainer):
         return stop.STOPPED
@@ -161,7 +163,7 @@ def training_arguments(config: DictConfig, output: Path, rows: int) -> SFTConfig
         output_dir=str(output),
         per_device_train_batch_size=micro,
         gradient_accumulation_steps=accumulation,
-        max_steps=sft.max_steps or _whole_steps(config, rows),
+        max_steps=sft.max_steps or whole_steps(config, rows),
         learning_rate=sft.lr * model.lr_scale.sft,
         lr_scheduler_type=sft.scheduler,
         warmup_steps=sft.warmup_steps,
@@ -214,11 +216,6 @@ def save(trainer: SFTTrainer, processor: Any, folder: Path) -> None:
         save_model(folder / "checkpoint", model.merge_and_unload() if adapter else model, processor, weights)
 
 
-def _whole_steps(config: DictConfig, rows: int) -> int:
-    """Updates in `sft.epochs` of `rows`."""
-    return math.ceil(rows / config.sft.batch_size) * config.sft.epochs
-
-
 class ScheduledTrainer(SFTTrainer):
     """A run that stops early (`max_steps`) has learned as the whole run has until then."""
 
@@ -235,6 +232,7 @@ class MetricsCallback(TrainerCallback):
         self.run, self.title = run, title
         self.log: JsonlLog | None = None
         self.progress: StepProgress | None = None
+        self.logged = 0.0  # when the last step was
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
@@ -242,6 +240,7 @@ class MetricsCallback(TrainerCallback):
         if state.is_world_process_zero:
             self.log = metrics_log(self.run)
             self.progress = StepProgress(self.title, state.max_steps, already=state.global_step).__enter__()
+            self.logged = time.monotonic()
 
     def on_log(
         self,
@@ -255,6 +254,7 @@ class MetricsCallback(TrainerCallback):
             return
         numbers = {key: float(value) for key, value in logs.items() if math.isfinite(float(value))}
         numbers["lr"] = numbers.pop("learning_rate", 0.0)
+        numbers["seconds"], self.logged = time.monotonic() - self.logged, time.monotonic()
         self.log.append({"step": state.global_step, **numbers})
         self.progress.update(state.global_step, f"loss {numbers.get('loss', math.nan):.3f}")
 
