@@ -7,6 +7,7 @@ from data_prep.errors import UserError
 from launch.local import in_use
 from launch.pipeline import label, shown
 from launch.preflight import findings
+from launch.slurm import queue
 from recipes.grid import Cell, Grid, Planned, all_stages, grid_folder, needed_by
 from recipes.grid_scores import score_of
 from recipes.grid_state import STATES, CellState, state_of
@@ -29,7 +30,12 @@ def show_plan(grid: Grid, work: Sequence[Planned], without: Sequence[Cell]) -> i
         shared = f"shared by {', '.join(cells)}" if len(cells) > 1 else f"for {cells[0]}"
         print(f"{number:>3}  {label(stage)} ({state}), {shared}")
         print(f"     {shown(stage.path)}")
-    print(f"\n# Tables\n\n{shown(grid_folder(grid, work))}: {', '.join(grid.tables)}\n\n# This machine\n")
+    print(f"\n# Tables\n\n{shown(grid_folder(grid, work))}: {', '.join(grid.tables)}\n")
+    if work[0].config.cluster.name == "slurm":
+        from launch.slurm.grid import plan_lines
+
+        print("\n".join(plan_lines(work, grid_folder(grid, work))))
+    print("# This machine\n")
     found = {line: None for p in work for line in findings(p.config, p.stage.with_inputs())}
     for line in found:
         print(f"- {line}")
@@ -39,7 +45,15 @@ def show_plan(grid: Grid, work: Sequence[Planned], without: Sequence[Cell]) -> i
 
 def show_status(grid: Grid, work: Sequence[Planned], without: Sequence[Cell]) -> int:
     """Print how far every cell is; the status is 0 whatever they are."""
-    states = [state_of(planned, in_use) for planned in work]
+    states, silent = [state_of(planned, in_use) for planned in work], None
+    folder = grid_folder(grid, work)
+    if queue.records(folder):
+        from launch.slurm.grid import with_queue
+
+        try:
+            states = with_queue(states, folder)
+        except UserError as error:
+            silent = f"What Slurm knows is left out: {error}"
     print(f"{grid.name}: {grid.what}\n")
     print(f"{'':>3}  {'cell':<18} {'state':<8} {'stages':<7} {'tries':<6} {'accuracy':<24} directory")
     for index, (planned, state) in enumerate(zip(work, states, strict=True)):
@@ -50,6 +64,8 @@ def show_status(grid: Grid, work: Sequence[Planned], without: Sequence[Cell]) ->
         print(f"  -  {cell.name:<18} only at scale={' or '.join(cell.scales or ())}")
     counts = {name: sum(state.state == name for state in states) for name in STATES}
     print("\n" + ", ".join(f"{count} {name}" for name, count in counts.items() if count))
+    if silent:
+        print(silent)
     return 0
 
 

@@ -11,7 +11,7 @@ from recipes import attempt_logs
 from recipes.grid import Planned
 from recipes.stages import Stage
 
-STATES = ("done", "running", "failed", "missing")
+STATES = ("done", "running", "queued", "failed", "missing")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 STRIP = shlex.join(["env", *(word for name in FOREIGN for word in ("-u", name))])
 NODES = ("sft", "grpo")  # stages that spread over nodes
 SAVES = ("base", *NODES)  # stages that save when they are asked to, and then end
-REPORT = "report"
+REPORT, COLLECT, CELLS = "report", "collect", "cells"  # jobs that are no stages
 
 # Stage -> what it counts, and bash that prints how far it is.
 STEP = "ls \"$RUN\"/{} 2>/dev/null | sed -n 's/.*{}\\([0-9]*\\)$/\\1/p' | sort -n | tail -n 1"
@@ -29,6 +29,7 @@ PROGRESS = {
     "base": ("step", STEP.format("checkpoints", "checkpoint-")),
     "sft": ("step", STEP.format("checkpoints", "checkpoint-")),
     "grpo": ("step", STEP.format("verl/checkpoints", "global_step_")),
+    CELLS: ("count", '"$PYTHON" -m launch.slurm.cell "$RUN" progress'),
     "eval": ("answer", 'cat "$RUN/predictions.jsonl" 2>/dev/null | wc -l'),
 }
 FILES = ("file", 'find "$RUN" -type f -not -path "*/attempts/*" | wc -l')
@@ -62,7 +63,7 @@ def needs(name: str, config: dict[str, Any]) -> Needs:
 
 def _gpus(name: str, config: dict[str, Any]) -> int:
     """GPUs a node."""
-    if name == REPORT:
+    if name in (REPORT, COLLECT):
         return 0
     if name == "prep":
         data = config["data"]
@@ -82,40 +83,55 @@ def _gpus(name: str, config: dict[str, Any]) -> int:
 def stage_script(stage: Stage, cwd: Path) -> str:
     """The script of the job of `stage`, submitted in the folder `cwd`, from which relative paths start."""
     template = f"{stage.name if stage.name in NODES and _spreads(stage) else 'stage'}.sh.j2"
-    return _script(stage.name, stage.path.absolute(), stage.config, cwd, _command(stage), template)
+    return script(stage.name, stage.path.absolute(), stage.config, cwd, _command(stage), template)
 
 
 def report_script(folder: Path, config: dict[str, Any], cwd: Path) -> str:
     """The script of the job that writes the report of the configuration kept in `folder`/config.yaml."""
     command = '"$PYTHON" -m launch.slurm.report "$RUN"'
-    return _script(REPORT, folder.absolute(), config, cwd, command, "stage.sh.j2")
+    return script(REPORT, folder.absolute(), config, cwd, command, "stage.sh.j2")
 
 
-def _script(name: str, folder: Path, config: dict[str, Any], cwd: Path, command: str, template: str) -> str:
-    """The script that runs `command` for stage `name` in `folder`."""
+def script(
+    name: str,
+    folder: Path,
+    config: dict[str, Any],
+    cwd: Path,
+    command: str,
+    template: str,
+    asked: Needs | None = None,
+    array: str | None = None,
+    runs: Path | None = None,
+) -> str:
+    """The script that runs `command` for `name`, a stage or one of the other jobs, in `folder`.
+
+    It asks for `asked`, else for what `needs` says. `array` are the indices of a job array ("0,3-5%4"), each
+    of whose tasks has the folder of its index below `folder`. `runs` is the folder of all runs.
+    """
     cluster = config["cluster"]
-    asked = needs(name, config)
+    asked, saves = asked or needs(name, config), name in (*SAVES, CELLS)
     unit, progress = PROGRESS.get(name, FILES)
     own = sys.executable if cluster["container"] == "none" else "python3"
     return _templates().get_template(template).render(
         title=f"{name} of {folder.parent.name}",
-        options=_options(name, folder, cluster, asked, cwd),
+        options=[*_options(name, folder, cluster, asked, cwd), *([f"--array={array}"] if array else [])],
         folder=str(folder),
-        manifest=name != REPORT,
+        array=array is not None,
+        manifest=name not in (REPORT, COLLECT, CELLS),
         setup=cluster["setup"],
         exports={"PYTHON": cluster["python"] or own, **_exports(name, config)},
         packages=str(ROOT) if cluster["container"] == "none" else None,
         unit=unit,
         progress=progress,
-        remedy=REMEDY if name in SAVES else "give it more time (cluster.cpu_jobs.time, cluster.time).",
+        remedy=REMEDY if saves else "give it more time (cluster.cpu_jobs.time, cluster.time).",
         max_restarts=cluster["max_restarts"],
         nodes=asked.nodes,
-        grace=max(cluster["signal"] - 60, cluster["signal"] // 2) if name in SAVES else 0,
-        wandb=cluster["offline"] and config["logger"] == "wandb" and name != REPORT,
+        grace=max(cluster["signal"] - 60, cluster["signal"] // 2) if saves else 0,
+        wandb=cluster["offline"] and config["logger"] == "wandb" and name not in (REPORT, COLLECT, CELLS),
         strip=STRIP,
         command=command,
         start_timeout=cluster["start_timeout"],
-        **_steps(cluster, folder, cwd, asked),
+        **_steps(cluster, runs or folder.parent.parent, cwd, asked),
     )  # fmt: skip
 
 
@@ -181,15 +197,15 @@ def _exports(name: str, config: dict[str, Any]) -> dict[str, str]:
         found |= {"WANDB_MODE": "offline"} if config["logger"] == "wandb" else {}
     if config.get("model", {}).get("device") == "cpu":
         found |= CPU_ENVIRONMENT
-    if name in NODES:
+    if name in (*NODES, CELLS):
         found |= {key: str(value) for key, value in cluster["nccl"].items() if value is not None}
     return found
 
 
-def _steps(cluster: dict[str, Any], folder: Path, cwd: Path, asked: Needs) -> dict[str, str]:
+def _steps(cluster: dict[str, Any], runs: Path, cwd: Path, asked: Needs) -> dict[str, str]:
     """What stands before a command: `on_head` before one that runs once, on the node of the script;
     `on_nodes` with further options of srun, and then `inside`, before one that runs on every node."""
-    container = _container(cluster, folder, cwd)
+    container = _container(cluster, runs, cwd)
     every = (
         f"srun --export=ALL --overlap --nodes={asked.nodes} --ntasks={asked.nodes} --ntasks-per-node=1 "
         f"--cpus-per-task={asked.cpus} --kill-on-bad-exit=1"
@@ -200,11 +216,11 @@ def _steps(cluster: dict[str, Any], folder: Path, cwd: Path, asked: Needs) -> di
     return {"on_head": container, "on_nodes": every, "inside": container}
 
 
-def _container(cluster: dict[str, Any], folder: Path, cwd: Path) -> str:
+def _container(cluster: dict[str, Any], runs: Path, cwd: Path) -> str:
     kind, image = cluster["container"], cluster["image"]
     if kind == "none":
         return ""
-    own = [str(path) for path in dict.fromkeys((cwd, folder.parent.parent))]
+    own = [str(path) for path in dict.fromkeys((cwd, runs))]
     mounts = ",".join([*(f"{path}:{path}" for path in own), *paths(cluster["mounts"])])
     if kind == "pyxis":
         return shlex.join(

@@ -1,6 +1,7 @@
 """One Slurm for all tests of this folder; without root, packages or namespaces they are skipped."""
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -31,3 +32,12 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.Cluster]
             yield started
         finally:
             started.stop()
+
+
+@pytest.fixture
+def shared(slurm: cluster.Cluster) -> Iterator[Path]:
+    """A folder that all nodes share and that is not below /tmp, as runs must stand in one."""
+    folder = Path(tempfile.mkdtemp(prefix=".slurm-tests-", dir=Path.home()))
+    yield folder
+    slurm.run("scancel", "--user=root")
+    shutil.rmtree(folder, ignore_errors=True)
