@@ -2,11 +2,12 @@
 
 The file stays the source of truth; the copy has the same names. One run directory is one W&B run,
 whose id is kept in `wandb_id`, so a killed stage goes on in the same curves. Without a key the copy
-is made offline, below the run directory, for `wandb sync` to send later.
+is made offline, below the run directory, and the stage ends with the command that sends it.
 """
 
 import netrc
 import os
+import shlex
 import uuid
 from pathlib import Path
 from types import TracebackType
@@ -61,6 +62,11 @@ def environment(run: RunDir) -> dict[str, str]:
     }
 
 
+def sync_command(run: RunDir) -> str:
+    """What sends the copies that `run`'s attempts made offline; they become one run of W&B."""
+    return f"wandb sync --append {shlex.quote(str(run.path / 'wandb'))}/offline-run-*"
+
+
 def _has_key() -> bool:
     """Whether W&B would find a key: in the environment, or in the file that `wandb login` writes."""
     if os.environ.get("WANDB_API_KEY"):
@@ -99,6 +105,7 @@ class _MirroredLog(JsonlLog):
             ) from error
         # A resumed stage repeats the steps since its last checkpoint; W&B's own counter would refuse them.
         self._mirror.define_metric("*", step_metric="step")
+        self._later = sync_command(run) if settings["WANDB_MODE"] == "offline" else None
         super().__init__(run.path / "metrics.jsonl")
 
     def append(self, *records: dict[str, Any]) -> None:
@@ -108,10 +115,15 @@ class _MirroredLog(JsonlLog):
 
     def close(self) -> None:
         super().close()
-        self._mirror.finish()
+        self._finish()
+
+    def _finish(self, **status: int) -> None:
+        self._mirror.finish(**status)
+        if self._later:
+            print(f"W&B: send the copy with: {self._later}", flush=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().close()
-        self._mirror.finish(exit_code=0 if kind is None else 1)
+        self._finish(exit_code=0 if kind is None else 1)

@@ -127,7 +127,6 @@ def script(
         max_restarts=cluster["max_restarts"],
         nodes=asked.nodes,
         grace=max(cluster["signal"] - 60, cluster["signal"] // 2) if saves else 0,
-        wandb=cluster["offline"] and config["logger"] == "wandb" and name not in (REPORT, COLLECT, CELLS),
         strip=STRIP,
         command=command,
         start_timeout=cluster["start_timeout"],

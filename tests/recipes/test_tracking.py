@@ -103,13 +103,17 @@ def test_a_failed_stage_is_marked_failed(tmp_path, wandb):
         ({"WANDB_API_KEY": "k", "WANDB_MODE": "disabled"}, None, "disabled"),
     ],
 )
-def test_offline_without_a_key(tmp_path, wandb, monkeypatch, variables, netrc, mode):
+def test_offline_without_a_key(tmp_path, wandb, monkeypatch, capsys, variables, netrc, mode):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     if netrc is not None:
         (tmp_path / "netrc").write_text(netrc)
-    tracking.metrics_log(stage(tmp_path)).close()
+    run = stage(tmp_path)
+    tracking.metrics_log(run).close()
     assert wandb.runs[0].settings["mode"] == mode
+    # Offline, the command that sends the copy is told.
+    command = f"wandb sync --append {run.path}/wandb/offline-run-*"
+    assert (command in capsys.readouterr().out) == (mode == "offline")
 
 
 def test_a_child_process_is_told_the_same_run(tmp_path, wandb):
