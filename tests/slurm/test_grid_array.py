@@ -42,8 +42,8 @@ def grid(slurm, shared, monkeypatch):
 def command(folder: Path, *more: str) -> list[str]:
     return [
         "grid", "grid=rates", "scale=tiny", "cluster=slurm", f"cluster.max_cells={AT_ONCE}", "cluster.cpus=2",
-        "cluster.cpu_jobs.cpus=1", "cluster.time=00:10:00", "cluster.signal=60", "cluster.cpu_jobs.time=00:10:00",
-        f"cluster.python={folder / 'python'}", "--config-dir", str(folder / "mine"), *more,
+        "cluster.cpu_jobs.cpus=1", "cluster.time=00:10:00", "cluster.cpu_jobs.time=00:10:00",
+        "cluster.signal=60", f"cluster.python={folder / 'python'}", "--config-dir", str(folder / "mine"), *more,
     ]  # fmt: skip
 
 
