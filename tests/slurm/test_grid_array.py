@@ -2,14 +2,12 @@
 
 import csv
 import json
-import stat
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
-from array_stubs import SCRIPT
+from job_stubs import JOBS, interpreter
 
 from data_prep.atomic import read_jsonl
 from launch.cli import main
@@ -32,18 +30,15 @@ def grid(slurm, shared, monkeypatch):
     cells = [first, *(second if cell["name"] == f"c{FAILING}" else cell for cell in cells)]
     content = {"what": "learning rates", "paper": "none", "tables": ["tab4"], "cells": cells}
     (shared / "mine" / "grid" / "rates.yaml").write_text(yaml.safe_dump(content))
-    python = shared / "python"
-    python.write_text(SCRIPT.format(python=sys.executable, folder=shared))
-    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    interpreter(shared)
     monkeypatch.chdir(shared)
     return shared
 
 
 def command(folder: Path, *more: str) -> list[str]:
     return [
-        "grid", "grid=rates", "scale=tiny", "cluster=slurm", f"cluster.max_cells={AT_ONCE}", "cluster.cpus=2",
-        "cluster.cpu_jobs.cpus=1", "cluster.time=00:10:00", "cluster.cpu_jobs.time=00:10:00",
-        "cluster.signal=60", f"cluster.python={folder / 'python'}", "--config-dir", str(folder / "mine"), *more,
+        "grid", "grid=rates", "scale=tiny", f"cluster.max_cells={AT_ONCE}", *JOBS,
+        f"cluster.python={folder / 'python'}", "--config-dir", str(folder / "mine"), *more,
     ]  # fmt: skip
 
 

@@ -5,6 +5,15 @@ everything else as it is. FOLDER/log gets a line a stage; FOLDER/fail names a st
 fails; FOLDER/slow a stage that takes a minute.
 """
 
+import stat
+import sys
+from pathlib import Path
+
+JOBS = (
+    "cluster=slurm", "cluster.cpus=2", "cluster.cpu_jobs.cpus=1", "cluster.time=00:10:00",
+    "cluster.cpu_jobs.time=00:10:00", "cluster.signal=60",
+)  # fmt: skip
+"""Options of small jobs."""
 STAGE = """
 import json, sys, time
 from pathlib import Path
@@ -46,3 +55,11 @@ sys.argv = words[1:]
 runpy.run_module(words[1], run_name="__main__", alter_sys=True)
 """
 )
+
+
+def interpreter(folder: Path) -> Path:
+    """Write the interpreter of such jobs to `folder`/python, for cluster.python."""
+    path = folder / "python"
+    path.write_text(SCRIPT.format(python=sys.executable, folder=folder))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
