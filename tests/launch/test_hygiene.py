@@ -57,12 +57,20 @@ def family(mark: str) -> list[psutil.Process]:
     return found
 
 
+@pytest.fixture
+def started(tmp_path):
+    """`subprocess.Popen`; whatever has the test's mark is ended with the test."""
+    yield subprocess.Popen
+    for process in family(str(tmp_path)):
+        process.kill()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_nothing_is_left_after_a_signal(name, number, tmp_path):
+def test_nothing_is_left_after_a_signal(name, number, started, tmp_path):
     mark = str(tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TEST_MARK": mark}
-    launch = subprocess.Popen([sys.executable, "-c", LAUNCH, mark, FAMILIES[name]], env=environment)
+    launch = started([sys.executable, "-c", LAUNCH, mark, FAMILIES[name]], env=environment)
     prep = plan(compose(["recipe=imagination_cot", "scale=tiny", f"runs_dir={mark}"]), "prep").path
     deadline = time.monotonic() + 60
     # Launch, the stage, and what it starts; an orphan's parent must have ended.

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -25,7 +26,6 @@ from recipes.run_progress import Progress, progress
 from recipes.stages import plan
 
 ROOT = Path(__file__).parents[2]
-STAGES = 8  # of a pipeline at scale=tiny
 
 
 @pytest.fixture(autouse=True)
@@ -41,13 +41,25 @@ def stage(folder: Path, name: str):
     return plan(compose(tiny(folder)), name)
 
 
-def started(folder: Path, scenario: str, command: str = "grpo") -> subprocess.Popen:
+@pytest.fixture
+def started(tmp_path) -> Iterator[Callable[..., subprocess.Popen]]:
     """`launch COMMAND` as a process of its own, whose stages are those of the scenario."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "grid_stubs", str(folder), scenario, command, *tiny(folder)],
-        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    processes = []
+
+    def start(scenario: str, command: str = "grpo") -> subprocess.Popen:
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}"}
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "grid_stubs", str(tmp_path), scenario, command, *tiny(tmp_path)],
+                env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )
+        )  # fmt: skip
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()  # its stage ends with it
+        process.wait()
 
 
 def until(happens) -> None:
@@ -83,8 +95,8 @@ def test_status_tells_every_stage_of_the_pipeline(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("how", ["cancel", "SIGINT", "SIGTERM"])
-def test_what_runs_is_told_and_ended_with_nothing_left(how, tmp_path, capsys):
-    launch = started(tmp_path, "slow:grpo")
+def test_what_runs_is_told_and_ended_with_nothing_left(how, started, tmp_path, capsys):
+    launch = started("slow:grpo")
     grpo = stage(tmp_path, "grpo").path
     until(lambda: in_use(grpo) and attempt_logs.latest(grpo))
     found = asked_states(capsys, f"run_dir={grpo}")
@@ -216,9 +228,9 @@ def test_logs_are_those_of_the_newest_attempt_of_what_was_begun_last(tmp_path, c
     assert "told to fail" not in capsys.readouterr().out
 
 
-def test_logs_follow_until_the_stage_ends(tmp_path, capsys, monkeypatch):
+def test_logs_follow_until_the_stage_ends(started, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(run_logs, "ASK", 0.2)
-    launch = started(tmp_path, "slow:sft", "sft")
+    launch = started("slow:sft", "sft")
     sft = stage(tmp_path, "sft").path
     until(lambda: in_use(sft) and attempt_logs.latest(sft))
 

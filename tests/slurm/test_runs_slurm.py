@@ -1,4 +1,4 @@
-"""`launch status`, `logs`, `cancel` and `resume` for a chain of jobs on a real Slurm; its stages are stubs."""
+"""`launch status`, `logs`, `cancel` and `resume` of a chain of jobs on a real Slurm; its stages are stubs."""
 
 import json
 from pathlib import Path
