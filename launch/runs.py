@@ -41,6 +41,11 @@ class Selection:
     grid: Path | None = None
     work: tuple[Grid, list[Planned]] | None = None
 
+    def tasks(self) -> list[Run]:
+        """The tasks of a grid's job array, which print which stages they run, and why they could not."""
+        folders = sorted((self.grid / "cells").glob("[0-9]*")) if self.grid else []
+        return [Run("task", f"task {folder.name}", folder) for folder in folders]
+
     def folders(self) -> list[Path]:
         """Where submissions are recorded."""
         return [run.path for run in self.runs] + ([self.grid] if self.grid else [])
@@ -62,7 +67,7 @@ def main(verb: str, words: Sequence[str], config_dir: Path | None) -> int:
     if verb == "logs":
         from launch.run_logs import show
 
-        return show(selection.runs, options.get("follow", False))
+        return show([*selection.runs, *selection.tasks()], options.get("follow", False))
     if verb == "cancel":
         from launch.run_cancel import cancel
 

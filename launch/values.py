@@ -39,7 +39,8 @@ AT_LEAST: dict[str, float] = {
     **dict.fromkeys(
         (
             "cluster.gpus", "cluster.nodes", "cluster.cpus", "cluster.cpu_jobs.cpus", "cluster.signal",
-            "cluster.start_timeout", "sft.epochs", "sft.max_steps", "sft.batch_size", "sft.save_every",
+            "cluster.max_cells", "cluster.start_timeout",
+            "sft.epochs", "sft.max_steps", "sft.batch_size", "sft.save_every",
             "grpo.epochs", "grpo.max_steps", "grpo.batch_size", "grpo.mini_batch_size", "grpo.save_every",
             "grpo.keep_checkpoints", "grpo.tensor_parallel", "grpo.monitors.window",
             "eval.max_new_tokens", "eval.max_rows",

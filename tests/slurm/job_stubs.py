@@ -2,7 +2,7 @@
 
 It runs the stages of the jobs (`-m recipes STAGE DIR`) and those that a task of an array starts as STAGE, and
 everything else as it is. FOLDER/log gets a line a stage; FOLDER/fail names a stage, or a rate of SFT, that
-fails; FOLDER/slow a stage that takes a minute.
+fails; FOLDER/slow a stage that takes a minute. A stage ends with status 75 when it is told to save and end.
 """
 
 import stat
@@ -21,7 +21,10 @@ name, run, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 config = (run / "config.yaml").read_text()
 told = lambda file: (folder / file).read_text() if (folder / file).exists() else "nothing"
 begin = time.time()
-time.sleep(60 if told("slow") == name else 1 if name == "sft" else 0)
+for _ in range(600 if told("slow") == name else 10 if name == "sft" else 0):
+    time.sleep(0.1)
+    if (run / "slurm" / "stop").exists():
+        sys.exit(75)
 with open(folder / "log", "a") as log:
     log.write(json.dumps({"stage": name, "begin": begin, "end": time.time()}) + "\\n")
 if told("fail") == name or (name == "sft" and f"lr: {told('fail')}\\n" in config):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from job_stubs import JOBS, interpreter
 from data_prep.atomic import read_jsonl
 from launch.cli import main
 from launch.slurm import queue
+from recipes import attempt_logs
 
 CELLS, AT_ONCE, FAILING = 12, 4, 7
 
@@ -118,6 +120,30 @@ def test_a_shared_stage_that_fails_leaves_its_cells_missing_and_nothing_waiting(
     assert "it waits for base, which is not finished" in said
     assert starts(grid) == {"prep": 1, "base": 1}
     assert slurm.run("squeue", "-h") == ""
+
+
+def test_a_preempted_task_saves_and_goes_on(grid, slurm, capsys):
+    (grid / "slow").write_text("sft")
+    assert main(command(grid)) == 0
+    folder = next((grid / "runs" / "grids").iterdir())
+    array, collect = queue.records(folder)
+    deadline = time.monotonic() + 120
+    while len(begun := [run for run in (grid / "runs").glob("*/sft-*") if attempt_logs.latest(run)]) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    options = ("--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=true")
+    urgent = slurm.run("sbatch", "--parsable", *options)
+    (grid / "slow").unlink()
+    assert slurm.wait(urgent) == "COMPLETED"
+    assert slurm.wait(collect["job"], timeout=300) == "COMPLETED"
+    assert set(queue.task_states(array["job"]).values()) == {"COMPLETED"}
+    for run in begun:
+        first, *_, last = attempt_logs.attempts(run)
+        assert (first.facts["status"], last.facts["status"]) == (75, 0)
+    assert starts(grid) == {"prep": 1, "base": 1, "sft": CELLS - 1, "eval": CELLS}
+    again = [task for task in (folder / "cells").iterdir() if (task / "attempts" / "attempt_2").exists()]
+    assert len(again) >= len(begun)
+    assert "queued again" in (again[0] / "attempts" / "attempt_1" / "stdout.txt").read_text()
 
 
 def test_cancel_takes_the_array_and_all_that_belongs_to_it(grid, slurm, capsys):
