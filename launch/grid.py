@@ -68,11 +68,11 @@ def main(words: Sequence[str], config_dir: Path | None, asked: Sequence[str]) ->
         raise UserError(
             "cell= runs one cell here; on Slurm the array does: leave it out, or give cluster=local."
         )
+    mine = work if config.cell is None else [work[config.cell]]
+    blocked = preflight(mine)
     folder = grid_folder(grid, work)
     freeze(folder, grid, work, _options(words))
     note_command(folder, asked_command(asked))
-    mine = work if config.cell is None else [work[config.cell]]
-    blocked = preflight(mine)
     if config.cluster.name == "slurm":
         from launch.slurm.grid import submit_grid
 
