@@ -46,7 +46,7 @@ def show(command: str, config: DictConfig) -> int:
     if command in ("pipeline", "report"):
         print(f"report\n  writes   {shown(stages[0].path.parent)}/report.html, viewer/\n")
     if config.cluster.name == "slurm":
-        for line in _scripts(stages):
+        for line in _scripts(command, config, stages):
             print(line)
     for line in (*_teacher(config, stages), *_generation(config, stages)):
         print(line)
@@ -58,16 +58,20 @@ def show(command: str, config: DictConfig) -> int:
     return 0
 
 
-def _scripts(stages: Sequence[Stage]) -> Iterator[str]:
+def _scripts(command: str, config: DictConfig, stages: Sequence[Stage]) -> Iterator[str]:
     """The scripts of the jobs, as they would be submitted."""
-    from launch.slurm.render import stage_script
-    from launch.slurm.submit import variables
+    from launch.slurm.render import report_script, stage_script
+    from launch.slurm.submit import report_folder, variables
 
     for stage in stages:
         if not stage.finished:
             names = ", ".join(variables(stage.config)) or "none"
             yield f"# Job: {label(stage)} (variables passed on from here, by name: {names})\n"
             yield stage_script(stage, Path.cwd())
+    if command == "pipeline":
+        container: Any = OmegaConf.to_container(config, resolve=True)
+        yield "# Job: report\n"
+        yield report_script(report_folder(stages), container, Path.cwd())
 
 
 def _asks_teacher(stage: Stage) -> bool:

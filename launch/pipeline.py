@@ -54,9 +54,9 @@ def execute(command: str, config: DictConfig, asked: Sequence[str]) -> int:
         raise UserError(f"{command} answers in this terminal, and no job of Slurm can: give cluster=local.")
     check(config, stages)
     if config.cluster.name == "slurm":
-        from launch.slurm.submit import submit
+        from launch.slurm.submit import report_folder, submit
 
-        report = stages[-1].path.parent / "report" if command == "pipeline" else None
+        report = report_folder(stages) if command == "pipeline" else None
         return submit(stages, config, asked_command(asked), report)
     if config.check or command in REPEATED:
         *before, last = stages

@@ -4,6 +4,7 @@
     inputs.json      stage -> run directory that feeds this one
     command.txt      the command of every attempt
     environment.txt  versions, commit, machine
+    slurm/           scripts and numbers of its jobs, and what Slurm said of them
     metrics.jsonl    the source of truth of every curve
     manifest.json    written last, and only when the stage is whole
     attempts/        what every start of it printed, and how it ended

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,15 +32,16 @@ _LIBC = ctypes.CDLL(None)
 def ray_folder(note: Path) -> Iterator[str]:
     """A folder for one Ray's files, below the system's temporary folder, as socket paths must be short.
 
-    `note` keeps its name and verl's session while it is in use. What a killed attempt left is found there
-    and cleared away first.
+    `note` keeps its name, verl's session and this machine's name while it is in use. What a killed attempt
+    left on this machine is found there and cleared away first.
     """
     if note.exists():
         left = json.loads(note.read_text())
-        end_session(left["session"])
-        shutil.rmtree(left["folder"], ignore_errors=True)
+        if left.get("host", socket.gethostname()) == socket.gethostname():
+            end_session(left["session"])
+            shutil.rmtree(left["folder"], ignore_errors=True)
     folder = tempfile.mkdtemp(prefix="ray-")
-    write_json(note, {"folder": folder, "session": None})
+    write_json(note, {"folder": folder, "session": None, "host": socket.gethostname()})
     try:
         yield folder
     finally:
@@ -71,7 +73,7 @@ def verl_process(
         stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=die_with_parent,
     )  # fmt: skip
     try:
-        write_json(note, {"folder": folder, "session": process.pid})
+        write_json(note, {"folder": folder, "session": process.pid, "host": socket.gethostname()})
         yield process
     finally:
         if process.poll() is None:

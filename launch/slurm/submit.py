@@ -52,6 +52,11 @@ def submit(stages: Sequence[Stage], config: DictConfig, asked: str, report: Path
     return 0
 
 
+def report_folder(stages: Sequence[Stage]) -> Path:
+    """Where the job of a pipeline's report keeps its scripts and logs; the report lies one folder above."""
+    return stages[-1].path.parent / REPORT
+
+
 def _on_queue(folder: Path) -> str | None:
     """The job that waits or runs for `folder`.
 

@@ -102,7 +102,7 @@ def test_no_script_and_no_dry_run_holds_a_secret(monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "planted" not in shown
     assert "by name: HF_TOKEN, WANDB_API_KEY)" in shown
-    assert shown.count("#!/bin/bash") == 8
+    assert shown.count("#!/bin/bash") == 9
     assert "export WANDB_MODE=offline" in shown
     assert "wandb sync --append" in shown
 

@@ -1,5 +1,6 @@
 """The CPU rollout: what it samples is what the actor will compute, and never what it must not."""
 
+import types
 from pathlib import Path
 
 import pytest
@@ -210,3 +211,21 @@ def test_another_verl_is_refused():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode != 0
     assert "written for the internals of verl 0.9.1, and 0.9.2 is installed" in ran.stderr
+
+
+def test_every_server_answers_its_share(monkeypatch):
+    from recipes.verl_cpu import agent_loop
+
+    class Server:
+        def __init__(self) -> None:
+            self.seen: list[int] = []
+            self.answer = types.SimpleNamespace(remote=lambda batch: self.seen.extend(batch["row"].tolist()))
+
+    monkeypatch.setattr(agent_loop.ray, "get", lambda pending: pending)
+    manager = object.__new__(agent_loop.StepAgentLoopManager)
+    manager.servers = [Server() for _ in range(3)]
+    manager.generate_sequences(TensorDict({"row": torch.arange(5)}, batch_size=5))
+    assert [server.seen for server in manager.servers] == [[0, 1], [2, 3], [4]]
+    manager.servers = [Server() for _ in range(3)]
+    manager.generate_sequences(TensorDict({"row": torch.arange(2)}, batch_size=2))
+    assert [server.seen for server in manager.servers] == [[0], [1], []]
