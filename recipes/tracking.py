@@ -64,7 +64,7 @@ def environment(run: RunDir) -> dict[str, str]:
 
 def sync_command(run: RunDir) -> str:
     """What sends the copies that `run`'s attempts made offline; they become one run of W&B."""
-    return f"wandb sync --append {shlex.quote(str(run.path / 'wandb'))}/offline-run-*"
+    return f"wandb sync {shlex.quote(str(run.path / 'wandb'))}/offline-run-*"
 
 
 def _has_key() -> bool:

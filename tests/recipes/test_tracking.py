@@ -112,7 +112,7 @@ def test_offline_without_a_key(tmp_path, wandb, monkeypatch, capsys, variables, 
     tracking.metrics_log(run).close()
     assert wandb.runs[0].settings["mode"] == mode
     # Offline, the command that sends the copy is told.
-    command = f"wandb sync --append {run.path}/wandb/offline-run-*"
+    command = f"wandb sync {run.path}/wandb/offline-run-*"
     assert (command in capsys.readouterr().out) == (mode == "offline")
 
 

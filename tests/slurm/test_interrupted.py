@@ -9,7 +9,7 @@ import runs
 from data_prep.atomic import read_jsonl
 from recipes.verl_checkpoints import is_whole
 
-LONG = ("sft.max_steps=400", "sft.epochs=200")  # about a minute
+ENDLESS = ("sft.max_steps=100000", "sft.epochs=100000", "sft.save_every=5")
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +43,12 @@ def started(name: str, folder: Path, *options: str) -> tuple[Path, str]:
     return path, runs.job_of(path)
 
 
-def trained_on(path: Path, step: int) -> bool:
-    return any(int(found.name.split("-")[1]) >= step for found in path.glob("checkpoints/checkpoint-*"))
+def saved_steps(path: Path) -> list[int]:
+    """The steps of SFT's checkpoints that are whole."""
+    return [
+        int(found.parent.name.split("-")[1])
+        for found in path.glob("checkpoints/checkpoint-*/trainer_state.json")
+    ]
 
 
 def test_a_preempted_grpo_goes_on_from_its_checkpoint(slurm, folder):
@@ -69,34 +73,41 @@ def test_a_preempted_grpo_goes_on_from_its_checkpoint(slurm, folder):
 
 
 def test_at_its_time_limit_a_job_saves_and_goes_on(slurm, folder):
-    path, job = started("sft", folder, *LONG, "cluster.time=2", "sft.save_every=1000", "logger=wandb")
-    assert slurm.wait(job, timeout=runs.WAIT) == "COMPLETED", runs.logs(path)
-    told = runs.attempts(path)
-    assert len(told) >= 2
-    assert "told to stop" in told[0]
-    assert "goes on from step" in told[0]
-    assert runs.steps(path) == list(range(1, 401))
-    copies = {found.name.rpartition("-")[2] for found in path.glob("wandb/offline-run-*")}
-    assert copies == {(path / "wandb_id").read_text().strip()}
-    assert "wandb sync" in told[-1]
+    options = (*ENDLESS, "sft.save_every=100000", "cluster.time=2", "logger=wandb")
+    path, job = started("sft", folder, *options)
+    runs.wait_for(lambda: slurm.job(job)["Restarts"] == "1", "the job to be queued again", path)
+    (kept,) = path.glob("checkpoints/checkpoint-*")
+    saved = int(kept.name.split("-")[1])
+    runs.wait_for(lambda: runs.steps(path)[-1] > saved + 1, "steps after the saved one", path)
+    slurm.run("scancel", job)
+    assert slurm.wait(job) == "CANCELLED"
+    assert runs.steps(path) == list(range(1, runs.steps(path)[-1] + 1))
+    before, _ = runs.attempts(path)
+    assert f"goes on from step {saved}, queued again" in before
+    assert "wandb sync" in before
+    copies = [found.name.rpartition("-")[2] for found in path.glob("wandb/offline-run-*")]
+    assert copies == [(path / "wandb_id").read_text().strip()] * 2
 
 
 def test_a_job_whose_node_dies_goes_on_when_it_is_back(slurm, folder):
-    path, job = started("sft", folder, *LONG)
-    runs.wait_for(lambda: trained_on(path, 20), "some steps", path)
+    path, job = started("sft", folder, *ENDLESS)
+    runs.wait_for(lambda: saved_steps(path), "a checkpoint", path)
     slurm.kill_node("node2")
     try:
         slurm.wait(job, ("PENDING",))
     finally:
         slurm.start_node("node2")
-    assert slurm.wait(job, timeout=runs.WAIT) == "COMPLETED", runs.logs(path)
-    assert runs.steps(path) == list(range(1, 401))
+    reached = max(saved_steps(path))
+    runs.wait_for(lambda: max(saved_steps(path)) > reached, "a checkpoint of the second attempt", path)
+    slurm.run("scancel", job)
+    assert slurm.wait(job) == "CANCELLED"
     assert len(runs.attempts(path)) == 2
+    assert sorted(set(runs.steps(path))) == list(range(1, runs.steps(path)[-1] + 1))
 
 
 def test_a_cancelled_job_is_over(slurm, folder):
-    path, job = started("sft", folder, *LONG)
-    runs.wait_for(lambda: trained_on(path, 1), "the first step", path)
+    path, job = started("sft", folder, *ENDLESS)
+    runs.wait_for(lambda: saved_steps(path), "a checkpoint", path)
     slurm.run("scancel", job)
     assert slurm.wait(job, ("CANCELLED",)) == "CANCELLED"
     runs.wait_for(lambda: not slurm.processes("node1"), "the node to be empty", path, timeout=60)
