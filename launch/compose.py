@@ -143,6 +143,8 @@ def _check_value(override: Override, base: DictConfig, choices: dict[str, list[s
         raise UserError(f"{_line(override)}: a key cannot be taken away; set {key}=null.")
     if override.is_sweep_override():
         raise UserError(f"{_line(override)}: one value a key; a list is written {key}=[a,b].")
+    if key == "cluster.name":
+        raise UserError(f"{_line(override)}: the file of the group says it; take cluster=NAME.")
     if not _exists(base, key):
         raise UserError(f"there is no key {key}: {_hint(key, base, choices)}")
     if override.is_add() and not override.is_force_add():
@@ -166,6 +168,8 @@ def _hint(key: str, base: DictConfig, choices: dict[str, list[str]]) -> str:
     parents = [k for k in keys if key.startswith(f"{k}.")]
     if parents:
         return f"{parents[0]} has no keys of its own in this configuration."
+    if elsewhere := _choice_with(key, choices):
+        return f"{elsewhere} has it."
     section, _, leaf = key.replace("-", "_").rpartition(".")
     initials = "".join(word[:1] for word in leaf.split("_"))
     siblings = {k.removeprefix(f"{section}."): k for k in keys if section and k.startswith(f"{section}.")}
@@ -182,6 +186,16 @@ def _hint(key: str, base: DictConfig, choices: dict[str, list[str]]) -> str:
             else f"choose one of {', '.join(siblings.values())}."
         )
     return nearest(key, [*choices, *(k for k in base if k not in choices), *(k for k in keys if "." in k)])
+
+
+def _choice_with(key: str, choices: dict[str, list[str]]) -> str | None:
+    """The choice of a group, "cluster=slurm", whose file holds a key that the chosen one lacks."""
+    group, _, rest = key.partition(".")
+    for name in choices.get(group, []):
+        path = TREE / group / f"{name}.yaml"
+        if path.exists() and _exists(OmegaConf.load(path), rest):
+            return f"{group}={name}"
+    return None
 
 
 def _wanted_type(key: str, value: Any, base: DictConfig) -> str | None:

@@ -1,7 +1,7 @@
 """Submit the stages of a command as a chain of jobs, each waiting for those that it reads."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +107,18 @@ def new_script(folder: Path, text: str) -> Path:
 
 def variables(config: Mapping[str, Any]) -> list[str]:
     """Names of the variables that a job of this configuration gets from here: those that are set."""
-    named = list(config["cluster"]["environment"])
-    named += [config[section].get("api_key_env") for section in ("teacher",) if section in config]
-    if "eval" in config:
-        named.append(config["eval"]["endpoint"]["api_key_env"])
+    plain: Any = OmegaConf.to_container(OmegaConf.create(dict(config)))
+    named = [*plain["cluster"]["environment"], *_key_names(plain)]
     return [name for name in dict.fromkeys(named) if name and name in os.environ]
+
+
+def _key_names(config: Mapping[str, Any]) -> Iterator[str | None]:
+    """The names of the keys of every endpoint in `config`."""
+    for key, value in config.items():
+        if key == "api_key_env":
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _key_names(value)
 
 
 def _waits(after: Sequence[str]) -> str:

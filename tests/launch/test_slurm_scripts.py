@@ -106,9 +106,15 @@ def test_no_script_and_no_dry_run_holds_a_secret(monkeypatch, capsys):
     assert "export WANDB_MODE=offline" in shown
 
 
-def test_slurms_keys_are_no_keys_of_this_machine(capsys):
-    assert main(["grpo", "recipe=imagination_cot", "scale=tiny", "cluster.nodes=2", "dry_run=true"]) == 2
-    assert "there is no key cluster.nodes" in capsys.readouterr().err
+def test_a_cluster_of_the_users_own_is_a_file(tmp_path):
+    (tmp_path / "cluster").mkdir()
+    own = "defaults: [slurm]\npartition: a100\nnccl:\n  NCCL_SOCKET_IFNAME: ib0\n"
+    (tmp_path / "cluster" / "ours.yaml").write_text(own)
+    config = compose(["recipe=imagination_cot", "scale=tiny", "cluster=ours"], tmp_path)
+    text = stage_script(plan(config, "grpo"), tmp_path)
+    assert "--partition=a100" in asked(text)
+    assert "export NCCL_SOCKET_IFNAME=ib0" in text
+    assert "export NCCL_DEBUG=WARN" in text
 
 
 @dataclass
@@ -267,7 +273,7 @@ def test_restarts_that_get_nowhere_end(box):
 def test_a_directory_in_use_is_left_alone(box):
     process = box.start(f"{UNTIL_ASKED}; exit 75")
     up(box)
-    second = box.start(FINISH, ("--timeout 60", "--timeout 0.1"))
+    second = box.start(FINISH, ("--timeout 180", "--timeout 0.1"))
     assert second.wait(60) == 1
     assert "is in use by job 7 on" in second.communicate()[0]
     process.send_signal(signal.SIGUSR1)

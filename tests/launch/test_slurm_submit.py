@@ -131,6 +131,8 @@ def test_only_named_variables_that_are_set_are_passed_on(slurm, tmp_path, monkey
         monkeypatch.delenv(name, raising=False)
     options = [*TINY, f"runs_dir={tmp_path}", "eval.endpoint.api_key_env=MY_KEY"]
     assert variables(plan(compose(options), "eval").config) == ["WANDB_API_KEY", "MY_KEY"]
+    views = compose([*options, "data.views_miniature.api_key_env=UNNAMED"])
+    assert variables(plan(views, "prep").config) == ["WANDB_API_KEY", "UNNAMED"]
     assert main(["prep", *options]) == 0
     assert "--export=WANDB_API_KEY" in slurm.submitted[0]
 
