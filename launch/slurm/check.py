@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from data_prep.errors import UserError
 from launch.machine import existing_parent
 from launch.slurm import queue
-from launch.slurm.render import stage_script
+from launch.slurm.render import needs, stage_script
 from recipes.stages import Stage
 
 NODE_LOCAL = ("/tmp", "/dev/shm", "/run", "/var/tmp")
@@ -100,12 +100,31 @@ def _cache(config: DictConfig, stages: Sequence[Stage]) -> Iterator[str]:
         )
 
 
+def _time_limits(stages: Sequence[Stage]) -> Iterator[str]:
+    """Jobs that ask for more time than their partition gives: most clusters let them wait for ever."""
+    try:
+        limits = queue.time_limits()
+    except UserError as error:
+        yield str(error)
+        return
+    jobs = [needs(stage.name, stage.config) for stage in stages]
+    for partition, time in dict.fromkeys((job.partition, str(job.time)) for job in jobs):
+        limit, asked = seconds(limits.get(partition, "infinite")), seconds(time)
+        if limit is not None and asked is not None and asked > limit:
+            where = f"partition {partition}" if partition else "the default partition"
+            yield (
+                f"{where} gives a job {limits[partition]}, and jobs of {time} would wait for ever: lower "
+                "cluster.time or cluster.cpu_jobs.time; a stage goes on in the same job, queued again."
+            )
+
+
 def _asked_of_slurm(stages: Sequence[Stage]) -> Iterator[str]:
     """Partition, account, QOS and limits, as Slurm itself judges them."""
     if shutil.which("sbatch") is None:
         yield "there is no sbatch on this machine: give the command on a login node, or take cluster=local."
         return
     told: set[str] = set()
+    yield from _time_limits(stages)
     with tempfile.TemporaryDirectory() as folder:
         for number, stage in enumerate(stages):
             script = Path(folder) / f"{number}.sh"

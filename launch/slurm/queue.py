@@ -65,6 +65,24 @@ def refusal(script: Path) -> str | None:
     return _said(answer) if answer.returncode else None
 
 
+def time_limits() -> dict[str | None, str]:
+    """Partition (None: the default one) to the longest time that it gives a job, as Slurm writes it.
+
+    Raises:
+        UserError: Slurm is not here or does not answer.
+    """
+    answer = _slurm("sinfo", "--noheader", "--format=%P|%l")
+    if answer.returncode:
+        raise UserError(f"Slurm does not answer: {_said(answer)}")
+    found: dict[str | None, str] = {}
+    for line in answer.stdout.splitlines():
+        name, limit = line.split("|")
+        found[name.rstrip("*")] = limit
+        if name.endswith("*"):
+            found[None] = limit
+    return found
+
+
 def _check_dependencies(script: Path, jobs: Sequence[str], kind: str) -> None:
     """Slurm takes a dependency on any number, and one that it does not know counts as fulfilled."""
     known = states(jobs)

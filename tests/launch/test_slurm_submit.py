@@ -1,6 +1,7 @@
 """Chains of jobs: what is submitted, in which order, and what is taken back. Slurm answers from a table."""
 
 import subprocess
+import types
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,6 +52,9 @@ class Slurm:
         self.cancelled += words[1:]
         return 0, "", ""
 
+    def sinfo(self, words: Sequence[str]) -> tuple[int, str, str]:
+        return 0, "batch*|2-00:00:00\nshort|30:00\nlong|infinite\n", ""
+
     def sacct(self, words: Sequence[str]) -> tuple[int, str, str]:
         return 1, "", "Slurm accounting storage is disabled"
 
@@ -59,7 +63,7 @@ class Slurm:
 def slurm(monkeypatch) -> Slurm:
     fake = Slurm()
     monkeypatch.setattr(queue, "_slurm", fake)
-    monkeypatch.setattr(check.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(check, "shutil", types.SimpleNamespace(which=lambda name: f"/bin/{name}"))
     monkeypatch.setattr(check, "NODE_LOCAL", ())
     return fake
 
@@ -181,6 +185,22 @@ def test_what_would_stop_a_job_is_found_before_it_is_queued(options, told, tmp_p
     found = findings(config, [plan(config, "sft")])
     assert len(found) == 1
     assert told in found[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["cluster.time=3-0"], ["the default partition gives a job 2-00:00:00, and jobs of 3-0"]),
+        (["cluster.partition=long", "cluster.time=9-0"], []),
+        (["cluster.cpu_jobs.partition=short"], ["partition short gives a job 30:00, and jobs of 04:00:00"]),
+        (["cluster.partition=unknown"], []),  # that it is unknown, sbatch says
+    ],
+)
+def test_a_job_that_would_wait_for_ever_is_not_submitted(slurm, options, told, tmp_path):
+    config = compose([*TINY, f"runs_dir={tmp_path}", *options])
+    found = findings(config, [plan(config, name) for name in ("prep", "sft")])
+    assert len(found) == len(told)
+    assert all(text in sentence for text, sentence in zip(told, found, strict=True))
 
 
 def test_a_secret_that_is_read_from_elsewhere_is_none(slurm, tmp_path):
