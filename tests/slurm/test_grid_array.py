@@ -27,10 +27,10 @@ def grid(slurm, shared, monkeypatch):
         {"name": f"c{n}", "recipe": "imagination_cot", "stage": "sft", "overrides": [f"sft.lr={n}e-5"]}
         for n in range(1, CELLS)
     ]
-    first = {"name": "c0", "recipe": "imagination_cot", "stage": "base", "rows": {"tab4": "base"}}
-    second = {**cells[FAILING - 1], "rows": {"tab4": "imagination_sft"}}
+    first = {"name": "c0", "recipe": "imagination_cot", "stage": "base", "rows": {"tab5": "base"}}
+    second = {**cells[FAILING - 1], "rows": {"tab5": "imagination_sft"}}
     cells = [first, *(second if cell["name"] == f"c{FAILING}" else cell for cell in cells)]
-    content = {"what": "learning rates", "paper": "none", "tables": ["tab4"], "cells": cells}
+    content = {"what": "learning rates", "paper": "none", "tables": ["tab5"], "cells": cells}
     (shared / "mine" / "grid" / "rates.yaml").write_text(yaml.safe_dump(content))
     interpreter(shared)
     monkeypatch.chdir(shared)
