@@ -13,7 +13,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -125,7 +126,8 @@ def run_stage(stage: Stage, asked: str, quiet: bool = False) -> int:
             open(attempt.stderr, "ab") as stderr,
             contextlib.ExitStack() as streams,
         ):
-            process = subprocess.Popen(
+            start = partial(
+                subprocess.Popen,
                 command,
                 # Into a file, Python would keep what it prints for itself until there is much of it.
                 env={**os.environ, **stage_environment(stage), "PYTHONUNBUFFERED": "1"},
@@ -136,7 +138,7 @@ def run_stage(stage: Stage, asked: str, quiet: bool = False) -> int:
                 stderr=stderr,
             )
             shown = [(attempt.stdout, sys.stdout), *([] if quiet else [(attempt.stderr, sys.stderr)])]
-            status = _wait(process, [streams.enter_context(Follower(*pair)) for pair in shown])
+            status = _carry(start, [streams.enter_context(Follower(*pair)) for pair in shown])
         attempt.end(status)
         return status
 
@@ -204,21 +206,24 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _wait(process: "subprocess.Popen[bytes]", output: Sequence[Follower]) -> int:
-    """Wait for the stage and pass on what it prints. Ctrl-C and SIGTERM go on to its whole process group; a
-    second one kills it, and so do `PATIENCE` seconds without an end."""
+def _carry(start: "Callable[[], subprocess.Popen[bytes]]", output: Sequence[Follower]) -> int:
+    """Start the stage, wait for it and pass on what it prints. Ctrl-C and SIGTERM go on to its whole process
+    group; a second one kills it, and so do `PATIENCE` seconds without an end."""
     received: list[int] = []
-    deadline = math.inf
+    process, deadline = None, math.inf
 
     def forward(number: int, _: FrameType | None) -> None:
         nonlocal deadline
         received.append(number)
         deadline = min(deadline, time.monotonic() + PATIENCE)
-        _signal_group(process.pid, number if len(received) == 1 else signal.SIGKILL)
+        if process is not None:
+            _signal_group(process.pid, number if len(received) == 1 else signal.SIGKILL)
 
     previous = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        status = None
+        process, status = start(), None
+        if received:  # while it was started
+            _signal_group(process.pid, received[0])
         while status is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 status = process.wait(FOLLOW)
