@@ -37,6 +37,7 @@ CONFIG = (
     "grpo.probe.rows=2", "grpo.probe.max_flat_share=1",  # an untrained model is right in nothing
 )  # fmt: skip
 WAIT = 300.0  # seconds
+PLANTED = {"WANDB_API_KEY": "0f1e2d3c4b5a69788796", "HF_TOKEN": "hf_ABCDEFabcdef0123456789"}
 
 
 def prepared(runs: Path) -> RunDir:
@@ -55,7 +56,7 @@ def prepared(runs: Path) -> RunDir:
 
 def start(run: RunDir, output: Path) -> subprocess.Popen:
     """The stage in a process group of its own."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **PLANTED, "OMP_NUM_THREADS": "1"}
     with open(output, "a") as out:
         return subprocess.Popen(
             [sys.executable, "-m", "recipes", "grpo", str(run.path)],
@@ -124,6 +125,8 @@ def test_a_killed_run_goes_on_from_its_checkpoint(tmp_path):
     assert {row_id for _, row_id in per_id} <= known
     assert set(per_id.values()) == {ANSWERS}
     assert (run.manifest["steps"], run.manifest["answers"]) == (STEPS, STEPS * PROMPTS * ANSWERS)
+    for path in (path for path in [output, *run.path.rglob("*")] if path.is_file()):
+        assert not any(key.encode() in path.read_bytes() for key in PLANTED.values()), path
     check_validated(run, {row_id for _, row_id in per_id})
     check_merged(run)
     check_frozen_and_trained(run)

@@ -1,4 +1,4 @@
-"""What verl's own actor engine trains, from our configuration: frozen is frozen, LoRA is where it should be."""
+"""What verl's own actor engine trains, from our configuration."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def actor(tiny):
     """`actor(*options)`: what the engine of a GRPO run with these options trains."""
 
     def built(*options: str) -> dict:
-        config = tiny("grpo.probe.rows=0", *options)
+        config = tiny("sft.weight_decay=0.05", "grpo.probe.rows=0", *options)
         stage = plan(config, "grpo")
         shutil.rmtree(stage.path, ignore_errors=True)
         start = stage.inputs["sft"].path / "checkpoint"
@@ -49,13 +49,6 @@ def test_a_frozen_vision_tower_gets_no_gradient_and_no_optimizer_state(actor):
     assert len(found["moved"]) > len(found["trained"]) / 2
 
 
-def test_without_it_every_weight_is_trained(actor):
-    found = actor()
-    assert found["engine"] == "FSDPEngineWithLMHead"
-    assert found["frozen"] == {}
-    assert any("visual" in name for name in found["trained"])
-
-
 def test_lora_is_on_the_linear_layers_of_the_language_model_alone(actor):
     found = actor("grpo.lora.rank=4", "grpo.lora.alpha=8")
     assert found["trained"]
@@ -66,8 +59,3 @@ def test_lora_is_on_the_linear_layers_of_the_language_model_alone(actor):
     assert found["optimized"] >= sum(found["trained"].values())
     assert found["moved"]
     assert set(found["moved"]) <= found["trained"].keys()
-
-
-def test_the_targets_of_lora_are_configuration(actor):
-    found = actor("grpo.lora.rank=4", "model.lora_targets=[q_proj]", "model.lora_exclude=null")
-    assert {name.split(".lora_")[0].split(".")[-1] for name in found["trained"]} == {"q_proj"}

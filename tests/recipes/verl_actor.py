@@ -8,6 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from omegaconf import open_dict
+
 from recipes import verl_overrides
 from recipes.run_dir import RunDir
 from recipes.stages import checkpoint_path
@@ -28,7 +30,8 @@ def main(run: RunDir) -> dict:
     store = torch.distributed.FileStore(str(run.path / "store"), 1)
     torch.distributed.init_process_group("cpu:gloo", store=store, rank=0, world_size=1)
     model_config = omega_conf_to_dataclass(config.actor_rollout_ref.model)
-    actor.optim.total_training_steps = 2
+    with open_dict(actor):  # as verl's actor configuration does for itself
+        actor.fsdp_config.strategy, actor.optim.total_training_steps = actor.strategy, 2
     engine = EngineRegistry.new(
         model_type="language_model",
         backend=actor.strategy,
@@ -43,10 +46,9 @@ def main(run: RunDir) -> dict:
     ids = torch.arange(100, 140)[None]
     for group in engine.optimizer.param_groups:
         group["lr"] = 1e-2
-    for _ in range(2):  # an adapter's second half moves from the second step on
-        engine.module(
-            input_ids=ids, attention_mask=torch.ones_like(ids)
-        ).logits.float().square().mean().backward()
+    for _ in range(2):  # an adapter's first half moves from the second step on
+        logits = engine.module(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+        logits.float().square().mean().backward()
         engine.optimizer.step()
         engine.optimizer.zero_grad()
     return {
