@@ -35,21 +35,21 @@ EVAL = (
 class Careless:
     """Answers a `share` of the requests with an error that repeats their headers, as a proxy may."""
 
-    status, share = 401, 1.0
+    code, share = 401, 1.0
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         said = request.headers["Authorization"]
         if len(await request.read()) % 100 >= 100 * self.share:
             return await super()._answer(request)
         message = f"bad key {said}, all headers: {dict(request.headers)}"
-        return web.json_response({"error": {"message": message}}, status=self.status)
+        return web.json_response({"error": {"message": message}}, status=self.code)
 
 
 class CarelessTeacher(Careless, Stub): ...
 
 
 class CarelessServer(Careless, EvalStub):
-    status, share = 422, 0.5
+    code, share = 422, 0.5
 
 
 @pytest.fixture
