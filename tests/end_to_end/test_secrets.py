@@ -26,7 +26,7 @@ SMALL = (
     "model.build.pretraining.steps=0", "model.build.pretraining.pictures=8", "model.build.vocabulary=400",
     "sft.batch_size=4", "model.sft_micro_batch_size=4", "sft.max_steps=1", "logger=wandb",
 )  # fmt: skip
-TEACHER = ("teacher=openai", "teacher.model=stub", "teacher.api_key_env=TEACHER_API_KEY", "teacher.tries=2")
+TEACHER = ("teacher=openai", "teacher.model=stub", "teacher.api_key_env=TEACHER_API_KEY", "teacher.tries=3")
 EVAL = (
     "eval.checkpoint=sft", "eval.engine=openai", "eval.endpoint.api_key_env=GRADER", "eval.endpoint.tries=1",
 )  # fmt: skip
@@ -75,7 +75,7 @@ def test_no_key_reaches_a_file_or_the_output(run, tmp_path):
         assert run("prep", *TEACHER, f"teacher.base_url={refuses.base_url}") == 2
     assert "refuses the key in TEACHER_API_KEY" in run.said
     assert "<TEACHER_API_KEY>" in run.said  # what the endpoint repeated
-    with Stub(flawed=False, trouble=0.2) as teacher:
+    with Stub(flawed=False, trouble=0.0) as teacher:
         asked = (*TEACHER, f"teacher.base_url={teacher.base_url}")
         assert run("sft", *asked) == 0, run.said
     with CarelessServer() as careless:
