@@ -84,8 +84,9 @@ def to_hub(run: RunDir, evaluations: list[RunDir], name: str, token_env: str, pr
             f"the environment variable {token_env} holds no token for the hub: set it, or name another with "
             "export.token_env=."
         )
+    from httpx import HTTPError  # huggingface_hub's own client
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.errors import HFValidationError
 
     try:
         with _staged(source, run, evaluations) as folder:
@@ -98,9 +99,11 @@ def to_hub(run: RunDir, evaluations: list[RunDir], name: str, token_env: str, pr
             )
     except HFValidationError as error:
         raise UserError(f"to={HUB}{name} is no name at the hub: {mask(str(error))}") from None
-    except (HfHubHTTPError, OSError) as error:
+    except (HTTPError, OSError) as error:
         said = " ".join(mask(str(error)).split())[:300]
-        raise UserError(f"the hub did not take {name} with the token in {token_env}: {said}") from None
+        raise UserError(
+            f"the hub did not take {name} with the token in {token_env}: {said or type(error).__name__}"
+        ) from None
     return str(address)
 
 

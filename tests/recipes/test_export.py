@@ -183,3 +183,13 @@ def test_a_hub_that_refuses_is_quoted_without_the_token(exported, tmp_path):
     assert "the hub did not take me/model with the token in MY_HUB" in done.stderr
     assert TOKEN not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_hub_that_is_not_there_is_told(exported, tmp_path):
+    hub = Hub()
+    with hub:
+        pass
+    done = push(exported[0], hub, tmp_path)
+    assert done.returncode == 2
+    assert "the hub did not take me/model" in done.stderr
+    assert "Traceback" not in done.stderr
