@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from data_prep.errors import UserError, full_disk
+from data_prep.secrets import hide_in_tracebacks, mask, refuse_typed
 
 COMMANDS = {
     "list": "show the recipes: what each reproduces, on what, in how many hours",
@@ -24,6 +25,7 @@ COMMANDS = {
     "cancel": "end a run, or take its jobs off the queue",
     "resume": "give the command of a run again",
     "report": "write report.html from the evaluations that are finished",
+    "export": "copy a trained model with its card to a folder, or to the hub: checkpoint=sft to=DIR",
     "generate": "write a release from image pairs of your own, for prep to read",
     "doctor": "show what this machine can run and what to install",
 }
@@ -65,7 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     the stage that ended it; 128 + n when signal n did.
     """
     arguments = [_in_full(word) for word in (sys.argv[1:] if argv is None else argv)]
+    if argv is None:
+        hide_in_tracebacks()
     try:
+        refuse_typed(arguments)
         return _dispatch(arguments)
     except UserError as error:
         message = str(error)
@@ -75,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = full_disk(error)
         if message is None:
             raise
-    print(f"launch: {message}", file=sys.stderr)
+    print(mask(f"launch: {message}"), file=sys.stderr)
     return 2
 
 

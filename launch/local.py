@@ -21,6 +21,7 @@ from typing import Any
 
 from data_prep.atomic import write_text
 from data_prep.errors import UserError
+from data_prep.secrets import mask
 from launch.family import Family
 from launch.follow import FOLLOW, Follower
 from launch.machine import PACKAGES, cores, git_commit, gpus, memory, version
@@ -148,7 +149,7 @@ def note_command(folder: Path, asked: str, *commands: Sequence[str]) -> None:
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     lines = [f"# {now} in {Path.cwd()}", asked, *map(shlex.join, commands)]
     with open(folder / "command.txt", "a", encoding="utf-8") as out:
-        out.write("".join(f"{line}\n" for line in lines))
+        out.write(mask("".join(f"{line}\n" for line in lines)))
 
 
 def environment_text() -> str:

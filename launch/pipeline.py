@@ -43,6 +43,12 @@ def execute(command: str, config: DictConfig, asked: Sequence[str]) -> int:
         raise UserError(
             f"serve= shows what is evaluated, and {command} does not: use launch report serve=true."
         )
+    if command == "export":
+        from launch import export
+
+        return export.run(config)
+    if config.to is not None:
+        raise UserError(f"to= says where launch export copies a model; {command} does not know it.")
     if config.dry_run:
         from launch.dry_run import show
 

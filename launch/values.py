@@ -1,5 +1,6 @@
 """Which values a key may take, and the arithmetic of batches: what the configuration alone can tell."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_prep.cvsbench.layout import TASKS
 from data_prep.prompts import INSTRUCTIONS
+from data_prep.secrets import has_password
 from data_prep.views.settings import KINDS
 from launch.compose import is_unset, nearest
 from recipes import devices
@@ -30,6 +32,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "model.dtype": ("float32", "bfloat16", "float16"),
     "model.attention": ("auto", "sdpa", "eager", "flash_attention_2"),
     "sft.scheduler": ("cosine", "linear", "constant", "constant_with_warmup"),
+    "sft.take": ("last", "best"),
+    "grpo.take": ("last", "best"),
     "sft.shard": ("none", "zero2", "zero3", "fsdp"),
     "eval.engine": ENGINES,
     "grpo.monitors.stop_on": tuple(MONITORS),
@@ -42,7 +46,7 @@ AT_LEAST: dict[str, float] = {
             "cluster.max_cells", "cluster.start_timeout",
             "sft.epochs", "sft.max_steps", "sft.batch_size", "sft.save_every",
             "grpo.epochs", "grpo.max_steps", "grpo.batch_size", "grpo.mini_batch_size", "grpo.save_every",
-            "grpo.keep_checkpoints", "grpo.tensor_parallel", "grpo.monitors.window",
+            "grpo.keep_checkpoints", "sft.keep_checkpoints", "grpo.tensor_parallel", "grpo.monitors.window",
             "eval.max_new_tokens", "eval.max_rows",
             "model.max_image_tokens", "model.max_prompt_tokens", "model.max_response_tokens",
             "model.sft_micro_batch_size", "model.grpo_micro_batch_size", "model.eval_batch_size",
@@ -56,6 +60,7 @@ AT_LEAST: dict[str, float] = {
     ),
     **dict.fromkeys(("sft.lr", "sft.warmup_steps", "sft.weight_decay", "grpo.lr", "grpo.kl_coef"), 0),
     **dict.fromkeys(("grpo.warmup_steps", "grpo.probe.rows", "sft.lora.rank", "grpo.lora.rank"), 0),
+    **dict.fromkeys(("sft.validation_rows", "grpo.validation_rows"), 0),
     "cluster.max_restarts": 0,
     **dict.fromkeys(("generation.blind.times", "generation.arrows.axis_margin"), 0),
     **dict.fromkeys(("eval.temperature", "eval.rotate_options", "teacher.retries", "teacher.max_cost"), 0),
@@ -74,6 +79,7 @@ SHARES = (
     "generation.test_share", "generation.blind.share", "generation.arrows.length",
     "generation.arrows.separation", "generation.arrows.flat_share",
 )  # fmt: skip
+ADDRESSES = ("teacher.base_url", "eval.endpoint.base_url", "data.views_miniature.base_url")
 SECRET_WORDS = ("token=", "secret", "password", "api_key", "apikey")
 
 
@@ -98,6 +104,17 @@ def faults(config: DictConfig, sections: set[str]) -> Iterator[str]:
         yield f"eval.rotate_options={value} is too large: questions have up to four options, so 0 to 3."
     if "data" in sections and isinstance(config.data.categories, str):
         yield f"data.categories takes a list: data.categories=[{config.data.categories}]."
+    for stage in ("sft", "grpo"):
+        if stage in sections and config[stage].take == "best" and not config[stage].validation_rows:
+            yield (
+                f"{stage}.take=best has nothing to choose by: set {stage}.validation_rows= (256, say), or "
+                f"{stage}.take=last."
+            )
+    if "model" in sections:
+        yield from _lora(config)
+    for key in ADDRESSES:
+        if (value := _value(config, key, sections)) is not None and has_password(str(value)):
+            yield f"{key} holds a password, which would be kept in config.yaml: give the key by ..._env=NAME."
     for text in config.grpo.overrides if "grpo" in sections else []:
         if any(word in str(text).lower() for word in SECRET_WORDS):
             yield "grpo.overrides seems to hold a secret, which would reach the disk: use the environment."
@@ -143,6 +160,16 @@ def batch_faults(config: DictConfig, stages: set[str]) -> Iterator[str]:
     a_node, parallel = devices.a_node(config), grpo.tensor_parallel
     if a_node % parallel:
         yield f"cluster.gpus={a_node} is no multiple of grpo.tensor_parallel={parallel}: change one of them."
+
+
+def _lora(config: DictConfig) -> Iterator[str]:
+    if not config.model.lora_targets and (config.sft.lora.rank or config.grpo.lora.rank):
+        yield "model.lora_targets is empty, so lora.rank trains nothing: name modules, as [q_proj,v_proj]."
+    if config.model.lora_exclude is not None:
+        try:
+            re.compile(config.model.lora_exclude)
+        except re.error as error:
+            yield f"model.lora_exclude={config.model.lora_exclude} is no regular expression ({error})."
 
 
 def _value(config: DictConfig, key: str, sections: set[str]) -> Any:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from data_prep.errors import UserError, full_disk
+from data_prep.secrets import hide_in_tracebacks, mask
 from recipes.run_dir import RunDir
 
 MODULES = {
@@ -24,6 +25,7 @@ def main() -> int:
     if len(sys.argv) != 3 or sys.argv[1] not in MODULES:
         print(f"usage: python -m recipes {{{','.join(MODULES)}}} RUN_DIR", file=sys.stderr)
         return 2
+    hide_in_tracebacks()
     stage, folder = sys.argv[1:]
     try:
         status = importlib.import_module(MODULES[stage]).run(RunDir(Path(folder).absolute()))
@@ -35,7 +37,7 @@ def main() -> int:
             raise
     else:
         return status or 0
-    print(f"{stage}: {message}", file=sys.stderr)
+    print(mask(f"{stage}: {message}"), file=sys.stderr)
     return 2
 
 

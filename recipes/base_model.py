@@ -38,7 +38,8 @@ from recipes import stop
 from recipes.backbone import load_model, load_processor
 from recipes.checkpoints import save_model
 from recipes.run_dir import RunDir
-from recipes.sft import FIXED_ARGUMENTS, stopped, train
+from recipes.sft import FIXED_ARGUMENTS
+from recipes.sft_trainer import checkpoint_of, stopped, train
 
 END, PAD = "<|im_end|>", "<|endoftext|>"
 IMAGE, VIDEO, VISION_START, VISION_END = (
@@ -92,6 +93,7 @@ def run(run: RunDir) -> int:
         )
         if stopped(trainer):
             return stop.STOPPED
+        model = load_model(str(checkpoint_of(trainer)), config.model)
     save_model(run.path / "checkpoint", model, processor)
     run.finish({"parameters": model.num_parameters(), "captions": len(captions), "steps": pretraining.steps})
     return 0
@@ -115,7 +117,6 @@ def _pretraining_arguments(config: DictConfig, output: Path) -> SFTConfig:
         gradient_checkpointing=False,
         save_steps=100,
         dataloader_num_workers=1,
-        save_total_limit=1,
         **FIXED_ARGUMENTS,
     )
 

@@ -1,10 +1,11 @@
 """GRPO by verl's own trainer: start, follow and resume it, and keep what it trained in transformers format.
 
     probe.json          what the start checkpoint can do, before the first step
-    verl/checkpoints/   verl's checkpoints, the last few
+    verl/checkpoints/   verl's checkpoints, the last few and the best by validation
+    sets/               the RL set without the rows that are held out (grpo.validation_rows), and those
     verl.log            everything verl printed, of every attempt
     rollouts.jsonl      every answer of every step with its reward and the reward's parts
-    checkpoint/         the trained model
+    checkpoint/         the trained model, with its card
 
 Killed at any moment and started again, the stage goes on from the last whole checkpoint.
 """
@@ -19,7 +20,8 @@ import pyarrow.parquet
 from omegaconf import DictConfig
 
 from data_prep.errors import UserError
-from recipes import VERL, ray_cluster, stop, verl_overrides
+from recipes import VERL, held_out, ray_cluster, stop, verl_checkpoints, verl_overrides
+from recipes.model_card import card
 from recipes.monitors import Watch
 from recipes.probe import probe, refuse_flat
 from recipes.progress import StepProgress
@@ -27,7 +29,8 @@ from recipes.rollouts import StepLogs, drop_after
 from recipes.run_dir import RunDir
 from recipes.stages import checkpoint_path
 from recipes.tracking import metrics_log
-from recipes.verl_checkpoints import is_whole, merge, resume_point, steps
+from recipes.trust import refuse_remote_code
+from recipes.verl_checkpoints import is_whole, merge, resume_point, steps, tidy
 from recipes.verl_log import last_errors
 from recipes.verl_process import ray_folder, verl_process
 
@@ -46,20 +49,26 @@ def run(run: RunDir) -> int:
     """
     config, prep = run.config, run.inputs["prep"].path
     _check_verl()
-    rows = _count_rows(prep / "rl.parquet")
+    out, log_path = run.path / "verl", run.path / "verl.log"
+    _count_rows(prep / "rl.parquet")
+    rows, aside = held_out.write_sets(config, prep, out)
     start = checkpoint_path(run, "sft")
     if not Path(start).is_dir():
         raise UserError(f"there is no checkpoint to start from at {start}; run launch sft first.")
-    out, log_path = run.path / "verl", run.path / "verl.log"
+    refuse_remote_code(start, config.model)
     overrides = verl_overrides.overrides(config, prep, start, out, rows)
     total = verl_overrides.total_steps(config, rows)
 
-    done, newest = resume_point(out / "checkpoints", config.grpo.keep_checkpoints)
+    folder, keep = out / "checkpoints", config.grpo.keep_checkpoints
+    done, newest = resume_point(folder, keep, run.metrics())
     drop_after(run.path, done)
     found = probe(run) if done == 0 else None
     if found:
         refuse_flat(found, config.grpo.probe.max_flat_share)
-    with metrics_log(run) as metrics, StepLogs(run.path, out, _answers_a_step(config), metrics) as logs:
+    with (
+        metrics_log(run) as metrics,
+        StepLogs(run.path, out, _answers_a_step(config), metrics, aside) as logs,
+    ):
         logs.start_attempt(done)
         if found and not run.metrics():
             metrics.append({"step": 0, **{f"probe_{name}": found[name] for name in PROBED}})
@@ -69,24 +78,30 @@ def run(run: RunDir) -> int:
         _stop_on_alarm(run, watch, done)
         if done < total:
             _train(run, [*overrides, *_resuming(newest)], logs, watch, done, total)
-            done, newest = resume_point(out / "checkpoints", config.grpo.keep_checkpoints)
+            done, newest = resume_point(folder, keep, run.metrics())
     if done < total and _asked_to_stop(run):
         return stop.STOPPED
     if newest is None or done < total:
         raise RuntimeError(f"verl ended at step {done} of {total} without an error; see {log_path}.")
-    print(f"GRPO: keeping step {done} as {run.path / 'checkpoint'}", flush=True)
+    best = verl_checkpoints.best(run.metrics(), folder)
+    taken = done if config.grpo.take == "last" or best is None else best
+    print(f"GRPO: keeping step {taken} as {run.path / 'checkpoint'}", flush=True)
+    facts = {
+        "steps": done,
+        "rows": rows,
+        "answers": done * _answers_a_step(config),
+        "start": start,
+        "verl": VERL,
+        "overrides": overrides,
+        **({"validation_rows": aside, "best": best, "taken": taken} if aside else {}),
+    }
     with open(log_path, "a", encoding="utf-8") as log, contextlib.redirect_stdout(log):
-        merge(newest, run.path / "checkpoint", config.model)
-    run.finish(
-        {
-            "steps": done,
-            "rows": rows,
-            "answers": done * _answers_a_step(config),
-            "start": start,
-            "verl": VERL,
-            "overrides": overrides,
-        }
-    )
+        merge(folder / f"global_step_{taken}", run.path / "checkpoint", config.model, card(run, facts))
+    if config.model.freeze_vision:
+        from recipes.backbone import check_frozen
+
+        check_frozen(start, str(run.path / "checkpoint"))
+    run.finish(facts)
     return 0
 
 
@@ -133,7 +148,7 @@ def _stop_on_alarm(run: RunDir, watch: Watch, step: int) -> None:
     if watch.stopping is None:
         return
     name, folder = watch.stopping.monitor, run.path / "verl" / "checkpoints"
-    saved, _ = resume_point(folder, run.config.grpo.keep_checkpoints)
+    saved, _ = resume_point(folder, run.config.grpo.keep_checkpoints, run.metrics())
     kept = f"Step {saved} is kept in {folder}" if saved else "No checkpoint was saved before"
     raise UserError(
         f"stopped at step {step} by the monitor {watch.stopping}\n"
@@ -145,7 +160,7 @@ def _stop_on_alarm(run: RunDir, watch: Watch, step: int) -> None:
 def _train(run: RunDir, overrides: list[str], logs: StepLogs, watch: Watch, done: int, total: int) -> None:
     """Run verl to its end or to an alarm that stops it, logging every step as it is finished."""
     out, log_path = run.path / "verl", run.path / "verl.log"
-    note = out / "process.json"
+    note, records = out / "process.json", run.metrics()
     command = verl_overrides.command(overrides)
     environment = verl_overrides.environment(run.config, out)
     cluster = None if run.config.cluster.name == "local" else ray_cluster.address()
@@ -160,6 +175,8 @@ def _train(run: RunDir, overrides: list[str], logs: StepLogs, watch: Watch, done
                 ended = process.poll() is not None
                 for record in logs.poll():
                     done = record["step"]
+                    records.append(record)
+                    tidy(out / "checkpoints", done, run.config.grpo.keep_checkpoints, records)
                     progress.update(done, f"reward {record['reward']:.3f} accuracy {record['accuracy']:.3f}")
                     for alarm in watch.see(record):
                         print(f"GRPO: warning at step {done}: {alarm}", flush=True)

@@ -18,9 +18,10 @@ from typing import Any
 
 from data_prep.atomic import JsonlLog, read_jsonl, write_jsonl
 from data_prep.errors import UserError
-from recipes.answer_metrics import answer_metrics
+from recipes.answer_metrics import answer_metrics, mean
 
 # Our name of a metric, and verl's; the reward's parts come from the answers themselves.
+HELD_OUT = "held_out"  # below verl's answers, those to rows that are held out
 VERL_METRICS = {
     "kl": "actor/kl_loss",
     "entropy": "actor/entropy",
@@ -50,9 +51,17 @@ def drop_after(folder: Path, step: int) -> None:
 class StepLogs:
     """The two logs, brought up to date by `poll` while verl runs."""
 
-    def __init__(self, folder: Path, out: Path, answers_a_step: int, metrics: JsonlLog) -> None:
-        """`folder` is the run directory, `out` where verl writes, `metrics` the run's open metrics log."""
+    def __init__(
+        self, folder: Path, out: Path, answers_a_step: int, metrics: JsonlLog, held_out: int = 0
+    ) -> None:
+        """`folder` is the run directory, `out` where verl writes, `metrics` the run's open metrics log.
+
+        `held_out` is the number of rows that are answered when a step is saved. A step that a kill cut short
+        amid them has no validation.
+        """
         self._out, self._per_step, self._metrics = out, answers_a_step, metrics
+        self._held_out = held_out
+        self._validation: dict[int, dict[int, dict[str, Any]]] = {}
         self._rollouts = JsonlLog(folder / "rollouts.jsonl")
         self._logged = {
             "metrics": {record["step"] for record in read_jsonl(folder / "metrics.jsonl")},
@@ -75,8 +84,8 @@ class StepLogs:
         for step in sorted({*verl, *self._answers}):
             if step <= done and not self._is_logged(step):
                 # verl may have been killed between saving this step and logging it.
-                self._log(step, verl.get(step, {}))
-        self._read, self._answers = {}, {}
+                self._log(step, verl.get(step, {}), cut_short=True)
+        self._read, self._answers, self._validation = {}, {}, {}
         (self._out / "metrics.jsonl").unlink(missing_ok=True)
         shutil.rmtree(self._out / "answers", ignore_errors=True)
 
@@ -84,7 +93,8 @@ class StepLogs:
         """Log the steps that verl has finished since the last call and yield their metrics.
 
         Raises:
-            UserError: a step has fewer answers than asked for; verl fills a group that failed with copies.
+            UserError: a step, or its validation, has fewer answers than asked for; verl fills a group that
+                failed with copies, and leaves out a held-out row.
         """
         for record in self._read_new():
             yield self._log(record["step"], record["data"])
@@ -96,12 +106,15 @@ class StepLogs:
             for answer in self._new_records(path):
                 place = (answer.pop("index"), answer.pop("session"))
                 self._answers.setdefault(answer["step"], {})[place] = answer
+        for path in sorted((self._out / "answers" / HELD_OUT).glob("*.jsonl")):
+            for answer in self._new_records(path):
+                self._validation.setdefault(answer["step"], {})[answer["index"]] = answer
         return finished
 
     def _is_logged(self, step: int) -> bool:
         return all(step in steps for steps in self._logged.values())
 
-    def _log(self, step: int, verl: dict[str, Any]) -> dict[str, Any]:
+    def _log(self, step: int, verl: dict[str, Any], cut_short: bool = False) -> dict[str, Any]:
         answers = self._answers.pop(step, {})
         if len(answers) < self._per_step:
             raise UserError(
@@ -111,6 +124,15 @@ class StepLogs:
         if step not in self._logged["rollouts"]:
             self._rollouts.append(*ordered)
         record = step_metrics(step, ordered, verl)
+        held_out = self._validation.pop(step, {})
+        if held_out and len(held_out) < self._held_out and not cut_short:
+            raise UserError(
+                f"step {step} has {len(held_out)} of {self._held_out} answers to held-out rows; "
+                "verl.log tells which failed."
+            )
+        if held_out and len(held_out) == self._held_out:
+            record["validation_accuracy"] = mean(answer["accuracy"] for answer in held_out.values())
+            record["validation_reward"] = mean(answer["score"] for answer in held_out.values())
         if step not in self._logged["metrics"]:
             self._metrics.append(record)
         return record

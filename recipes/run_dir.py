@@ -34,6 +34,19 @@ NEUTRAL = {
 }  # fmt: skip
 
 
+# Keys whose first value means "as before there was the key": at that value they decide nothing.
+IDLE: dict[str, dict[str, Any]] = {
+    "model": {
+        "trust_remote_code": False,
+        "freeze_vision": False,
+        "lora_targets": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+        "lora_exclude": ".*(visual|vision_tower|multi_modal_projector).*",
+    },
+    "sft": {"validation_rows": 0, "take": "last"},
+    "grpo": {"validation_rows": 0, "take": "last"},
+}
+
+
 class RunDir:
     """One stage's directory. `open` creates it or takes it up again; it never mixes two configurations."""
 
@@ -114,9 +127,19 @@ class RunDir:
 
 
 def decisive(config: dict[str, Any]) -> dict[str, Any]:
-    """What of a configuration decides what is made: without `NEUTRAL` and without idle keys about views."""
+    """What of a configuration decides what is made: without `NEUTRAL` and without keys that are idle.
+
+    Where the best checkpoint is taken, it matters when one is saved.
+    """
     own = {**config, "data": deciding(config["data"])} if isinstance(config.get("data"), dict) else config
-    return _without_neutral(own)
+    kept = _without_neutral(own)
+    for section, idle in IDLE.items():
+        if isinstance(config.get(section), dict):
+            part = {k: v for k, v in kept[section].items() if k not in idle or v != idle[k]}
+            if part.get("take") == "best":
+                part["save_every"] = config[section].get("save_every")
+            kept[section] = part
+    return kept
 
 
 def _without_neutral(value: Any) -> Any:

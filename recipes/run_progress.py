@@ -56,6 +56,7 @@ def _total(name: str, run: RunDir) -> int | None:
         every = sum(1 for _ in _lines(prep.path / "rows" / "test.jsonl"))
         return min(every, config.eval.max_rows or every)
     rows = prep.manifest["sets"][{"sft": "sft", "grpo": "rl"}[name]]["rows"]
+    rows -= config[name].get("validation_rows", 0)
     if name == "sft":
         return config.sft.max_steps or whole_steps(config, rows)
     from recipes.verl_overrides import total_steps

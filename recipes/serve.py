@@ -30,6 +30,7 @@ from data_prep.tokens import token_side
 from recipes.engines.server import lists
 from recipes.run_dir import RunDir
 from recipes.stages import checkpoint_path
+from recipes.trust import trusts_code
 from recipes.verl_process import die_with_parent
 
 HOST = "127.0.0.1"
@@ -85,6 +86,7 @@ def command(config: DictConfig, checkpoint: str) -> list[str]:
         "--generation-config", "vllm",
         "--tensor-parallel-size", str(vllm.tensor_parallel),
         "--gpu-memory-utilization", str(vllm.memory),
+        *(["--trust-remote-code"] if trusts_code(model) else []),
     ]  # fmt: skip
 
 

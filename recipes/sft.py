@@ -3,6 +3,10 @@
     python -m recipes sft RUN_DIR                              one process
     accelerate launch ... -m recipes sft RUN_DIR               several GPUs (DeepSpeed ZeRO or FSDP)
 
+    checkpoints/checkpoint-N   to resume from: the newest few, and the best by validation
+    adapter/                   of a LoRA, as it was trained
+    checkpoint/                the model: merged weights, processor, generation configuration, model card
+
 `launch sft` writes the run directory and picks the command. Left out on purpose: packing (it would mix
 scenes of one picture budget) and truncation (a prompt cut inside a picture is no prompt).
 """
@@ -12,32 +16,26 @@ import recipes.torch_setup  # noqa: F401
 
 import math
 import os
-import time
-from collections.abc import Sequence
+import shutil
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, Features, Image, List, Value
 from omegaconf import DictConfig
-from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from trl import SFTConfig, SFTTrainer
+from trl import SFTConfig
 
-from data_prep.atomic import JsonlLog, read_jsonl
+from data_prep.atomic import read_jsonl
 from data_prep.errors import UserError
 from data_prep.prompts import PromptSpec, build_messages, prompt_of_set
 from data_prep.rows import Example, Row
-from recipes import length_budget, stop
+from recipes import backbone, checkpoints, length_budget, stop
 from recipes.backbone import load_model, load_processor
-from recipes.checkpoints import save_model, saving
-from recipes.progress import StepProgress
+from recipes.held_out import held_out_groups
+from recipes.model_card import card
 from recipes.run_dir import RunDir
 from recipes.run_progress import whole_steps
-from recipes.sft_stop import SaveAndStop
+from recipes.sft_trainer import checkpoint_of, stopped, train
 from recipes.stages import checkpoint_path
-from recipes.tracking import metrics_log
 
-# Linear layers of the language model; a LoRA on the vision tower is ignored by rollout engines.
-LORA_TARGETS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 # What no configuration may change: the prompt carries no loss and is never cut, every step is logged by us.
 FIXED_ARGUMENTS: dict[str, Any] = {
     "completion_only_loss": True,
@@ -67,59 +65,37 @@ def run(run: RunDir) -> int:
     length_budget.check("SFT", rows, prompt, processor, config.model, run.path)
     rl_rows = map(Row.from_json, read_jsonl(prep.path / "rows" / "rl.jsonl"))
     length_budget.forewarn(rl_rows, prompt, processor, config.model)
+    aside = held_out_groups(
+        [row.group for row in rows], config.sft.validation_rows, config.seed, "sft.validation_rows"
+    )
+    kept = [row for row in rows if row.group not in aside]
+    images = prep.path / "images"
+    model = load_model(base, config.model)
+    if config.model.freeze_vision:
+        backbone.freeze_vision(model)
     trainer = train(
         run,
         "SFT",
-        load_model(base, config.model),
+        model,
         processor,
-        [example(row, prompt, prep.path / "images") for row in rows],
-        training_arguments(config, run.path / "checkpoints", len(rows)),
-        lora(config.sft.lora),
-        whole_steps(config, len(rows)),
+        [example(row, prompt, images) for row in kept],
+        training_arguments(config, run.path / "checkpoints", len(kept)),
+        lora(config),
+        whole_steps(config, len(kept)),
+        [example(row, prompt, images) for row in rows if row.group in aside],
+        config.sft.keep_checkpoints,
     )
     if stopped(trainer):
         return stop.STOPPED
-    save(trainer, processor, run.path)
     if trainer.is_world_process_zero():
-        run.finish(
-            {"rows": len(rows), "steps": trainer.state.global_step, "prompt": prompt.hash, "base": base}
-        )
+        source = checkpoint_of(trainer, config.sft.take)
+        facts = {"rows": len(kept), "steps": trainer.state.global_step, "prompt": prompt.hash, "base": base}
+        facts |= {"parameters": trainer.counts}
+        if aside:
+            facts |= {"validation_rows": len(rows) - len(kept), "taken": source.name}
+        save(run, source, base, processor, facts)
+        run.finish(facts)
     return 0
-
-
-def stopped(trainer: SFTTrainer) -> bool:
-    """Whether `train` ended before its last step, as its job asked it to."""
-    return trainer.state.global_step < trainer.state.max_steps
-
-
-def train(
-    run: RunDir,
-    title: str,
-    model: Any,
-    processor: Any,
-    examples: Sequence[Example],
-    arguments: SFTConfig,
-    adapter: Any = None,
-    schedule_steps: int = 0,
-) -> SFTTrainer:
-    """Train `model` on the completions of `examples`, from `run`'s last whole checkpoint if there is one.
-
-    The learning rate goes down over `schedule_steps` where these are more than the steps that are taken.
-    """
-    trainer = ScheduledTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=training_set(examples),
-        processing_class=processor,
-        callbacks=[MetricsCallback(run, title)],
-        peft_config=adapter,
-    )
-    trainer.schedule_steps = schedule_steps
-    trainer.remove_callback(PrinterCallback)
-    if stop.listens(run.config):
-        trainer.add_callback(SaveAndStop(run.path))
-    trainer.train(resume_from_checkpoint=latest(Path(arguments.output_dir)))
-    return trainer
 
 
 def example(row: Row, prompt: PromptSpec, images: Path) -> Example:
@@ -127,25 +103,6 @@ def example(row: Row, prompt: PromptSpec, images: Path) -> Example:
     assert row.reasoning is not None, row.id
     paths = tuple(str(images / image.path) for image in row.images)
     return Example(build_messages(row, prompt), row.reasoning, paths)
-
-
-def training_set(examples: Sequence[Example]) -> Dataset:
-    """`prompt`, `completion` and `images` columns; pictures are decoded when a batch needs them."""
-    part = {"type": Value("string"), "text": Value("string")}
-    turn = {"role": Value("string"), "content": List(part)}
-    features = Features({"prompt": List(turn), "completion": List(turn), "images": List(Image())})
-    records = [
-        {
-            "prompt": [
-                {**message, "content": [{"text": None, **p} for p in message["content"]]}
-                for message in messages
-            ],
-            "completion": [{"role": "assistant", "content": [{"type": "text", "text": completion}]}],
-            "images": list(images),
-        }
-        for messages, completion, images in examples
-    ]
-    return Dataset.from_list(records, features=features)
 
 
 def training_arguments(config: DictConfig, output: Path, rows: int) -> SFTConfig:
@@ -175,7 +132,9 @@ def training_arguments(config: DictConfig, output: Path, rows: int) -> SFTConfig
         use_cpu=model.device == "cpu",
         gradient_checkpointing=model.gradient_checkpointing,
         save_steps=sft.save_every,
-        save_total_limit=2,
+        eval_strategy="steps" if sft.validation_rows else "no",
+        eval_steps=sft.save_every,
+        per_device_eval_batch_size=micro,
         dataloader_num_workers=1 if model.device == "cpu" else 4,
         ddp_find_unused_parameters=False,
         **FIXED_ARGUMENTS,
@@ -183,84 +142,50 @@ def training_arguments(config: DictConfig, output: Path, rows: int) -> SFTConfig
 
 
 def lora(config: DictConfig) -> Any:
-    """The adapter's configuration, or None to train every weight."""
-    if config.rank == 0:
+    """The adapter's configuration, or None to train every weight.
+
+    By default it is on linear layers of the language model: rollout engines ignore one on the vision tower.
+    """
+    if config.sft.lora.rank == 0:
         return None
     from peft import LoraConfig
 
     return LoraConfig(
-        r=config.rank,
-        lora_alpha=config.alpha,
-        lora_dropout=config.dropout,
-        target_modules=LORA_TARGETS,
+        r=config.sft.lora.rank,
+        lora_alpha=config.sft.lora.alpha,
+        lora_dropout=config.sft.lora.dropout,
+        target_modules=list(config.model.lora_targets),
+        exclude_modules=config.model.lora_exclude,
         task_type="CAUSAL_LM",
     )
 
 
-def latest(folder: Path) -> str | None:
-    """The newest checkpoint that was written to its end (the trainer's state is written last)."""
-    whole = [path for path in folder.glob("checkpoint-*") if (path / "trainer_state.json").is_file()]
-    return str(max(whole, key=lambda path: int(path.name.split("-")[1]))) if whole else None
+def merged(source: Path, base: str, model: DictConfig) -> Any:
+    """The model of a training checkpoint: its weights, or its adapter merged into those of `base`.
+
+    This is done by one process from what was saved, for saving has gathered the weights that training had
+    spread over processes (FSDP, ZeRO-3); merged there, each would have merged a part.
+
+    Raises:
+        UserError: the checkpoint is damaged.
+    """
+    if not (source / "adapter_config.json").exists():
+        return load_model(str(source), model)
+    if wrong := checkpoints.fault(source):
+        raise UserError(f"the adapter {source} is damaged ({wrong}); the same command trains it again.")
+    from peft import PeftModel
+
+    adapted = PeftModel.from_pretrained(load_model(base, model), str(source))
+    return adapted.merge_and_unload(safe_merge=True)  # refuses what is not finite
 
 
-def save(trainer: SFTTrainer, processor: Any, folder: Path) -> None:
-    """Write `checkpoint`: merged weights as safetensors, with the processor. Every process takes part."""
-    adapter = hasattr(trainer.model, "merge_and_unload")
-    if adapter and trainer.is_world_process_zero():
-        with saving(folder / "adapter") as temporary:
-            trainer.model.save_pretrained(temporary)
-    # Sharded weights are gathered from every process, so all of them must ask.
-    weights = None if adapter else trainer.accelerator.get_state_dict(trainer.model)
-    if trainer.is_world_process_zero():
-        model = trainer.accelerator.unwrap_model(trainer.model)
-        save_model(folder / "checkpoint", model.merge_and_unload() if adapter else model, processor, weights)
-
-
-class ScheduledTrainer(SFTTrainer):
-    """A run that stops early (`max_steps`) has learned as the whole run has until then."""
-
-    schedule_steps = 0
-
-    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        return super().create_scheduler(max(num_training_steps, self.schedule_steps), optimizer)
-
-
-class MetricsCallback(TrainerCallback):
-    """Copies the trainer's log to metrics.jsonl and shows how far it is."""
-
-    def __init__(self, run: RunDir, title: str) -> None:
-        self.run, self.title = run, title
-        self.log: JsonlLog | None = None
-        self.progress: StepProgress | None = None
-        self.logged = 0.0  # when the last step was
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        if state.is_world_process_zero:
-            self.log = metrics_log(self.run)
-            self.progress = StepProgress(self.title, state.max_steps, already=state.global_step).__enter__()
-            self.logged = time.monotonic()
-
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: Any = None,
-        **_: Any,
-    ) -> None:
-        if self.log is None or self.progress is None or not logs or "loss" not in logs:
-            return
-        numbers = {key: float(value) for key, value in logs.items() if math.isfinite(float(value))}
-        numbers["lr"] = numbers.pop("learning_rate", 0.0)
-        numbers["seconds"], self.logged = time.monotonic() - self.logged, time.monotonic()
-        self.log.append({"step": state.global_step, **numbers})
-        self.progress.update(state.global_step, f"loss {numbers.get('loss', math.nan):.3f}")
-
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        if self.progress is not None and self.log is not None:
-            self.progress.__exit__(None, None, None)
-            self.log.close()
+def save(run: RunDir, source: Path, base: str, processor: Any, facts: dict[str, Any]) -> None:
+    """Write `checkpoint`, and `adapter` of a LoRA, from a training checkpoint; one process does this."""
+    if (source / "adapter_config.json").exists():
+        with checkpoints.saving(run.path / "adapter") as temporary:
+            for path in source.glob("adapter_*"):
+                shutil.copy2(path, temporary)
+    model = merged(source, base, run.config.model)
+    checkpoints.save_model(run.path / "checkpoint", model, processor, card(run, facts))
+    if run.config.model.freeze_vision:
+        backbone.check_frozen(base, str(run.path / "checkpoint"))

@@ -32,6 +32,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "serve": ("model", "eval", "vllm"),
 }
 ONE_CHECKPOINT = ("eval", "parity", "serve")  # stages that work with the model of eval.checkpoint
+# Keys of `model` that say which weights are trained, and the stages that train.
+TRAINED_WEIGHTS = ("freeze_vision", "lora_targets", "lora_exclude")
+TRAINING = ("sft", "grpo")
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ def plan(cfg: DictConfig, name: str) -> Stage:
     inputs = {upstream: plan(cfg, upstream) for upstream in _upstream(cfg, name)}
     resolved = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(resolved, dict)
+    if name not in TRAINING:
+        resolved["model"] = {k: v for k, v in resolved["model"].items() if k not in TRAINED_WEIGHTS}
     config = {key: resolved[key] for key in ("recipe_name", "scale_name", "logger", "cluster")}
     config |= {key: resolved[key] for key in SECTIONS[name]}
     parts = decisive({key: resolved[key] for key in SECTIONS[name]})

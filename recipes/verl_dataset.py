@@ -24,13 +24,14 @@ class StrictDataset(RLHFDataset):
     """RLHFDataset that holds all rows of its file or raises UserError.
 
     `data.expected_rows` is how many the file was written with; it is not looked at when only a sample is
-    asked for (`max_samples`, the validation set).
+    asked for (`max_samples`), nor for `data.held_out_file`, whose answers are counted.
     """
 
     def maybe_filter_out_long_prompts(self, dataframe: datasets.Dataset | None = None) -> datasets.Dataset:
         """Return `dataframe` as it came, once every row of it is known to fit."""
         assert dataframe is not None
-        if self.max_samples <= 0 and len(dataframe) != self.config.expected_rows:
+        trained_on = self.config.get("held_out_file") not in map(str, self.original_data_files)
+        if trained_on and self.max_samples <= 0 and len(dataframe) != self.config.expected_rows:
             held = self.config.expected_rows
             raise UserError(f"{self.data_files[0]} yields {len(dataframe)} rows, not the {held} it holds.")
         faults = {}

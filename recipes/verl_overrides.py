@@ -15,10 +15,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
 from data_prep.tokens import PATCH_SIZE
-from recipes import devices, reward_settings
+from recipes import devices, held_out, reward_settings
+from recipes.trust import trusts_code
 from recipes.verl_schema import check_user_overrides
 
 ACTOR, REF, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout", "model"))
+FROZEN = "recipes.verl_frozen"  # verl's own freeze_vision_tower is declared and read nowhere
 PACKAGES = Path(__file__).resolve().parent.parent
 FAMILIES = ("qwen3_vl", "qwen2_5_vl")
 # Strings that stand for themselves in Hydra's grammar, and words that it reads as another type.
@@ -46,6 +48,10 @@ OURS = {
     f"{MODEL}.enable_gradient_checkpointing": "model.gradient_checkpointing",
     f"{MODEL}.lora_rank": "grpo.lora.rank",
     f"{MODEL}.lora_alpha": "grpo.lora.alpha",
+    f"{MODEL}.target_modules": "model.lora_targets",
+    f"{MODEL}.exclude_modules": "model.lora_exclude",
+    f"{MODEL}.trust_remote_code": "model.trust_remote_code",
+    "data.trust_remote_code": "model.trust_remote_code",
     f"{ROLLOUT}.n": "grpo.group_size",
     f"{ROLLOUT}.temperature": "grpo.temperature",
     f"{ROLLOUT}.tensor_model_parallel_size": "grpo.tensor_parallel",
@@ -62,17 +68,18 @@ OURS = {
 # Keys that this stage itself relies on, with what relies on them.
 RELIED_ON = {
     "data.train_files": "the prepared set is what the run directory says it trains on",
-    "data.val_files": "evaluation is a stage of its own",
+    "data.val_files": "evaluation is a stage of its own; grpo.validation_rows holds rows out",
     "data.custom_cls": "the data set class is what proves that no row is lost",
     "data.filter_overlong_prompts": "a prompt that is too long stops the run instead of vanishing",
     "reward.custom_reward_function": "the reward is ours or reward.path; set reward.* of our configuration",
     "reward.reward_manager": "the reward manager keeps every answer with its row id",
     f"{MODEL}.path": "training starts from the SFT checkpoint",
+    f"{MODEL}.external_lib": "it loads the recipe's own parts in verl's workers",
     "trainer.answers_dir": "the answers are read from there",
     "trainer.default_local_dir": "checkpoints are resumed from there",
     "trainer.resume_mode": "the last whole checkpoint is found by this stage",
     "trainer.resume_from_path": "the last whole checkpoint is found by this stage",
-    "trainer.test_freq": "evaluation is a stage of its own",
+    "trainer.test_freq": "held-out rows (grpo.validation_rows) are answered whenever a step is saved",
     "trainer.val_before_train": "evaluation is a stage of its own",
     "trainer.use_v1": "the older trainer writes other files",
 }
@@ -126,7 +133,7 @@ def overrides(config: DictConfig, prep: Path, start_checkpoint: str, out: Path, 
     cpu = config.model.device == "cpu"
     groups = [
         _algorithm(config),
-        _data(config, prep, rows),
+        _data(config, prep, rows, out),
         _model(config, start_checkpoint),
         _actor_and_reference(config),
         _rollout(config),
@@ -150,15 +157,16 @@ def _algorithm(config: DictConfig) -> dict[str, Any]:
     }
 
 
-def _data(config: DictConfig, prep: Path, rows: int) -> dict[str, Any]:
+def _data(config: DictConfig, prep: Path, rows: int, out: Path) -> dict[str, Any]:
     """The RL set through our data set class, which measures every prompt and refuses to drop one.
 
-    verl builds a validation set whether or not it validates: one row of the same file.
+    verl builds a validation set whether or not it validates: the held-out rows, or one row of the same file.
     """
+    train, validation = (str(path.resolve()) for path in held_out.sets(config, prep, out))
     return {
-        "data.train_files": str(prep.resolve() / "rl.parquet"),
-        "data.val_files": str(prep.resolve() / "rl.parquet"),
-        "data.val_max_samples": 1,
+        "data.train_files": train,
+        "data.val_files": validation,
+        **({"data.val_max_samples": 1} if train == validation else {"+data.held_out_file": validation}),
         "data.custom_cls.path": "pkg://recipes.verl_dataset",
         "data.custom_cls.name": "StrictDataset",
         "+data.expected_rows": rows,
@@ -169,6 +177,7 @@ def _data(config: DictConfig, prep: Path, rows: int) -> dict[str, Any]:
         "data.image_patch_size": PATCH_SIZE[config.model.family],
         "data.filter_overlong_prompts": False,
         "data.truncation": "error",
+        "data.trust_remote_code": trusts_code(config.model),
         "data.seed": config.seed,
     }
 
@@ -180,6 +189,7 @@ def _model(config: DictConfig, start_checkpoint: str) -> dict[str, Any]:
         attention = "flash_attention_2" if flash else "sdpa"
     settings = {
         f"{MODEL}.path": start_checkpoint,
+        f"{MODEL}.trust_remote_code": trusts_code(config.model),
         f"+{MODEL}.override_config.attn_implementation": attention,
         # Sequences are packed without padding only where the attention keeps them apart.
         f"{MODEL}.use_remove_padding": attention == "flash_attention_2",
@@ -189,7 +199,13 @@ def _model(config: DictConfig, start_checkpoint: str) -> dict[str, Any]:
     }
     if config.grpo.lora.rank:
         # The rollout takes whole weights: vLLM ignores adapters of the vision tower without a word.
-        settings |= {f"{MODEL}.lora.merge": True, f"{MODEL}.exclude_modules": ".*visual.*"}
+        settings |= {
+            f"{MODEL}.lora.merge": True,
+            f"{MODEL}.target_modules": list(config.model.lora_targets),
+            f"{MODEL}.exclude_modules": config.model.lora_exclude,
+        }
+    if config.model.freeze_vision:
+        settings[f"{MODEL}.external_lib"] = FROZEN
     return settings
 
 
@@ -251,8 +267,9 @@ def _trainer(config: DictConfig, out: Path, steps: int, rows: int) -> dict[str, 
         "trainer.total_training_steps": steps,
         "trainer.total_epochs": -(-steps // in_epoch),
         "trainer.save_freq": config.grpo.save_every,
-        "trainer.max_actor_ckpt_to_keep": config.grpo.keep_checkpoints,
-        "trainer.test_freq": -1,
+        # The stage takes old ones away itself: verl would take the best one too.
+        "trainer.max_actor_ckpt_to_keep": None,
+        "trainer.test_freq": config.grpo.save_every if config.grpo.validation_rows else -1,
         "trainer.val_before_train": False,
         "trainer.logger": ["console", "file"],
         "trainer.default_local_dir": str(out.resolve() / "checkpoints"),
@@ -280,7 +297,7 @@ def _cpu(config: DictConfig) -> dict[str, Any]:
         "trainer.n_gpus_per_node": 1,
         f"{ROLLOUT}.name": "hf_cpu",
         # Imported by the processes that build the model, which are those that look up the rollout.
-        f"{MODEL}.external_lib": "recipes.verl_cpu.server",
+        f"{MODEL}.external_lib": FROZEN if config.model.freeze_vision else "recipes.verl_cpu.server",
         f"{ROLLOUT}.tensor_model_parallel_size": 1,
         f"{ROLLOUT}.free_cache_engine": False,
         f"+{ROLLOUT}.agent.agent_loop_manager_class": "recipes.verl_cpu.agent_loop.StepAgentLoopManager",

@@ -10,12 +10,14 @@ import math
 import os
 import socket
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from omegaconf import DictConfig
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RawRewardFn, RewardManagerBase
 
+from recipes.held_out import FLAG
+from recipes.rollouts import HELD_OUT
 from rewards import compute_score
 
 ROW = ("id", "task", "category", "answer_type")  # what a noted answer keeps of its row's `extra_info`
@@ -24,9 +26,10 @@ ROW = ("id", "task", "category", "answer_type")  # what a noted answer keeps of 
 class RecordingRewardManager(RewardManagerBase):
     """Scores an answer by the configured function and appends it to this process's file of answers.
 
-    The files stand in `trainer.answers_dir`. A line holds step, index (of the row in the RL set), session (of
-    the answer in its group), what the row says (`ROW` and its gold), completion, tokens, truncated, and the
-    result of `rewards.compute_score`, with the configured function's score in place of its own.
+    The files stand in `trainer.answers_dir`, those of held-out rows in its folder `held_out`. A line holds
+    step, index (of the row in the RL set), session (of the answer in its group), what the row says (`ROW` and
+    its gold), completion, tokens, truncated, and the result of `rewards.compute_score`, with the configured
+    function's score in place of its own.
     """
 
     def __init__(
@@ -39,11 +42,10 @@ class RecordingRewardManager(RewardManagerBase):
     ) -> None:
         super().__init__(config, tokenizer, compute_score)
         folder = Path(config.trainer.answers_dir)
-        folder.mkdir(parents=True, exist_ok=True)
         self._limit = config.data.max_response_length
         self._options = dict(config.reward.custom_reward_function.reward_kwargs)
         name = f"{socket.gethostname()}-{os.getpid()}.jsonl"
-        self._out = open(folder / name, "a", encoding="utf-8")  # noqa: SIM115  open while the process lives
+        self._out, self._held_out = (_opened(path / name) for path in (folder, folder / HELD_OUT))
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
         item = data[-1]
@@ -70,6 +72,12 @@ class RecordingRewardManager(RewardManagerBase):
             "truncated": length >= self._limit and token_ids[-1] != self.tokenizer.eos_token_id,
             **result,
         }
-        self._out.write(json.dumps(record, ensure_ascii=False) + "\n")
-        self._out.flush()
+        out = self._held_out if info.get(FLAG) else self._out
+        out.write(json.dumps(record, ensure_ascii=False) + "\n")
+        out.flush()
         return {"reward_score": score, "reward_extra_info": result}
+
+
+def _opened(path: Path) -> IO[str]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return open(path, "a", encoding="utf-8")  # open while the process lives

@@ -21,7 +21,7 @@ from recipes import VERL
 
 # Keys that verl 0.9.1 composes and then reads nowhere, with what to do instead.
 DEAD = {
-    "actor_rollout_ref.actor.freeze_vision_tower": "grpo.lora.rank trains the language model alone",
+    "actor_rollout_ref.actor.freeze_vision_tower": "set model.freeze_vision=true",
     "custom_reward_function": "the trainer reads reward.custom_reward_function, which the recipe sets",
     "reward_model": "the trainer reads reward.reward_model, reward.reward_manager and reward.num_workers",
     "sandbox_fusion": "the trainer reads reward.sandbox_fusion",

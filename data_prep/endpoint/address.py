@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 
 from data_prep.errors import UserError
+from data_prep.secrets import remember
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ def api_key(endpoint: Endpoint) -> str:
     name = endpoint.key_name
     if name is None:
         return "none"
+    remember(name)
     key = os.environ.get(name, "").strip()
     if not key:
         raise UserError(

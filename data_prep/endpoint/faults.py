@@ -9,6 +9,7 @@ from data_prep.endpoint.address import Endpoint
 from data_prep.endpoint.limits import retry_after
 from data_prep.endpoint.wire import MalformedError
 from data_prep.errors import UserError
+from data_prep.secrets import mask
 
 ERRORS = (openai.OpenAIError, aiohttp.ClientError, TimeoutError, MalformedError)
 """What a request over HTTP may raise."""
@@ -43,7 +44,7 @@ def classify(error: Exception, endpoint: Endpoint) -> Fault:
         UserError: every request to the endpoint would fail in this way.
     """
     if isinstance(error, MalformedError):
-        return Fault("malformed answer", str(error))
+        return Fault("malformed answer", mask(str(error)))
     if isinstance(error, openai.APIStatusError):
         return _status(error, endpoint)
     # The library takes a connection that was cut for a time-out; what led to it tells them apart.
@@ -52,11 +53,12 @@ def classify(error: Exception, endpoint: Endpoint) -> Fault:
         causes.append(cause)
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return Fault("time-out", "", congestion=True)
-    return Fault("connection lost", f"{causes[-1]!s:.80}")
+    return Fault("connection lost", mask(str(causes[-1]))[:80])
 
 
 def _status(error: openai.APIStatusError, endpoint: Endpoint) -> Fault:
-    status, said = error.status_code, " ".join(error.message.split())[:200]
+    # A server may repeat the key that it refuses.
+    status, said = error.status_code, mask(" ".join(error.message.split()))[:200]
     key = f"the key in {endpoint.key_name}" if endpoint.key_name else "requests without a key"
     if status in (401, 403):
         raise UserError(

@@ -111,8 +111,8 @@ class _Estimator:
         self._device = ("cuda" if torch.cuda.is_available() else "cpu") if wanted == "auto" else wanted
         self._torch = torch
         try:
-            self._processor: Any = AutoImageProcessor.from_pretrained(config.model)
-            model = AutoModelForDepthEstimation.from_pretrained(config.model)
+            self._processor: Any = AutoImageProcessor.from_pretrained(config.model, trust_remote_code=False)
+            model = AutoModelForDepthEstimation.from_pretrained(config.model, trust_remote_code=False)
         except (OSError, ValueError) as error:
             raise UserError(
                 f"data.views_depth.model={config.model} cannot be loaded"

@@ -92,7 +92,9 @@ def saved(monkeypatch):
     """`saved(step)`: a whole checkpoint of that step stands in the run directory."""
 
     def at(step: int) -> None:
-        monkeypatch.setattr(grpo, "resume_point", lambda folder, keep: (step, folder / f"global_step_{step}"))
+        monkeypatch.setattr(
+            grpo, "resume_point", lambda folder, keep, records: (step, folder / f"global_step_{step}")
+        )
 
     return at
 

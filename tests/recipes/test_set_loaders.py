@@ -68,13 +68,14 @@ def test_trls_loader_yields_the_sft_set(prep, tiny, processor, prompt, tmp_path)
 
     from recipes import sft
     from recipes.backbone import load_model
+    from recipes.sft_trainer import training_set
 
     rows = rows_of(prep, "sft")
     config = tiny("sft.batch_size=8", "model.sft_micro_batch_size=8")
     trainer = SFTTrainer(
         model=load_model(processor.tokenizer.name_or_path, config.model),
         args=sft.training_arguments(config, tmp_path, len(rows)),
-        train_dataset=sft.training_set([sft.example(row, prompt, prep.path / "images") for row in rows]),
+        train_dataset=training_set([sft.example(row, prompt, prep.path / "images") for row in rows]),
         processing_class=processor,
     )
     data = trainer.train_dataset

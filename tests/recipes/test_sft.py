@@ -33,6 +33,7 @@ def test_only_the_completion_carries_loss(tiny, tmp_path):
 
     from recipes import sft
     from recipes.backbone import load_model, load_processor
+    from recipes.sft_trainer import training_set
     from recipes.stages import checkpoint_path
 
     run = plan(tiny("sft.max_steps=1", *STEPS), "sft").open()
@@ -43,7 +44,7 @@ def test_only_the_completion_carries_loss(tiny, tmp_path):
     trainer = SFTTrainer(
         model=load_model(base, config.model),
         args=sft.training_arguments(config, tmp_path, 40),
-        train_dataset=sft.training_set(
+        train_dataset=training_set(
             [sft.example(r, prompt, run.inputs["prep"].path / "images") for r in rows]
         ),
         processing_class=processor,
@@ -75,7 +76,7 @@ def test_the_checkpoint_reloads_identically_and_differs_from_the_base(trained):
     from safetensors.torch import load_file
 
     from recipes.backbone import load_model
-    from recipes.sft import latest
+    from recipes.sft_trainer import latest
     from recipes.stages import checkpoint_path
 
     saved = load_file(trained.path / "checkpoint" / "model.safetensors")
@@ -119,33 +120,6 @@ def test_a_run_that_stops_early_has_the_rate_that_the_whole_run_has_then(tiny):
     rate = peak * (1 + math.cos(math.pi * 1 / whole)) / 2  # of the second step: one behind it
     assert [r["step"] for r in run.metrics()] == [1, 2]
     assert run.metrics()[-1]["lr"] == pytest.approx(rate)
-
-
-def test_a_checkpoint_cut_short_is_passed_over(tmp_path):
-    from recipes.sft import latest
-
-    for step in (9, 10):
-        (tmp_path / f"checkpoint-{step}").mkdir()
-    (tmp_path / "checkpoint-9" / "trainer_state.json").write_text("{}")
-    assert latest(tmp_path) == str(tmp_path / "checkpoint-9")
-
-
-def test_lora_trains_the_language_model_alone_and_is_merged(tiny):
-    import torch
-    from safetensors.torch import load_file
-
-    from recipes import sft
-    from recipes.stages import checkpoint_path
-
-    run = plan(tiny("sft.max_steps=2", "sft.lora.rank=4", *STEPS), "sft").open()
-    sft.run(run)
-    base = load_file(f"{checkpoint_path(run, 'base')}/model.safetensors")
-    merged = load_file(run.path / "checkpoint" / "model.safetensors")
-    assert merged.keys() == base.keys()
-    changed = {key for key in base if not torch.equal(base[key], merged[key])}
-    assert changed
-    assert all("language_model" in key for key in changed)
-    assert (run.path / "adapter" / "adapter_model.safetensors").exists()
 
 
 def test_a_batch_that_does_not_divide_is_refused(tiny, tmp_path):

@@ -1,5 +1,6 @@
 """Our configuration in verl's words, held against verl's own configuration tree."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -100,7 +101,7 @@ def test_steps_and_epochs(given, rows, steps, epochs):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("actor_rollout_ref.actor.freeze_vision_tower=true", ["ignores", "grpo.lora.rank"]),
+        ("actor_rollout_ref.actor.freeze_vision_tower=true", ["ignores", "model.freeze_vision"]),
         ("custom_reward_function.path=/x.py", ["ignores", "reward.custom_reward_function"]),
         ("reward_model.reward_manager=dapo", ["ignores", "reward.reward_manager"]),
         ("sandbox_fusion.url=http://x", ["ignores", "reward.sandbox_fusion"]),
@@ -109,7 +110,7 @@ def test_steps_and_epochs(given, rows, steps, epochs):
         ("++data.seed=3", ["seed"]),
         ("data.train_files=/x.parquet", ["prepared set"]),
         ("data.filter_overlong_prompts=true", ["stops the run"]),
-        ("trainer.test_freq=5", ["evaluation is a stage"]),
+        ("trainer.test_freq=5", ["grpo.validation_rows"]),
         ("reward.custom_reward_function.reward_kwargs.format_weight=0.5", ["reward.*"]),
         ("actor_rollout_ref.actor.clip_ratoi=0.3", ["did you mean actor_rollout_ref.actor.clip_ratio?"]),
         ("+data.clip_ratio=0.3", ["has no key data.clip_ratio"]),
@@ -160,7 +161,34 @@ def test_configurations_that_cannot_be_trained(given, rows, words):
 def test_adapters_are_merged_for_the_rollout_and_spare_the_vision_tower():
     verl = compose_verl(generated(configuration("grpo.lora.rank=8")))
     model = verl.actor_rollout_ref.model
-    assert (model.lora_rank, model.lora.merge, model.exclude_modules) == (8, True, ".*visual.*")
+    assert (model.lora_rank, model.lora.merge) == (8, True)
+    assert set(model.target_modules) == {
+        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+    }  # fmt: skip
+    assert re.fullmatch(model.exclude_modules, "model.visual.blocks.0.mlp.up_proj")
+    assert not re.fullmatch(model.exclude_modules, "model.language_model.layers.0.mlp.up_proj")
+    own = configuration("grpo.lora.rank=8", "model.lora_targets=[q_proj]", "model.lora_exclude=null")
+    model = compose_verl(generated(own)).actor_rollout_ref.model
+    assert (list(model.target_modules), model.exclude_modules) == (["q_proj"], None)
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_code_of_a_checkpoint_is_trusted_where_it_is_asked_for_alone(trusted):
+    options = ("model.trust_remote_code=true",) if trusted else ()
+    verl = compose_verl(generated(configuration(*options)))
+    assert verl.actor_rollout_ref.model.trust_remote_code is trusted
+    assert verl.data.trust_remote_code is trusted
+
+
+@pytest.mark.parametrize(("scale", "other"), [("paper", None), ("tiny", "recipes.verl_cpu.server")])
+def test_a_frozen_vision_tower_is_an_engine_of_ours(scale, other):
+    def library(*options: str) -> str | None:
+        verl = compose_verl(generated(configuration(f"scale={scale}", *options)))
+        assert not verl.actor_rollout_ref.actor.freeze_vision_tower  # verl reads it nowhere
+        return verl.actor_rollout_ref.model.external_lib
+
+    assert library() == other
+    assert library("model.freeze_vision=true") == "recipes.verl_frozen"
 
 
 @pytest.mark.parametrize(
