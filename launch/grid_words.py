@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 from data_prep.errors import UserError
+from launch import estimate
 from launch.local import in_use
 from launch.pipeline import label, shown
 from launch.preflight import findings
@@ -29,7 +30,10 @@ def show_plan(grid: Grid, work: Sequence[Planned], without: Sequence[Cell]) -> i
         shared = f"shared by {', '.join(cells)}" if len(cells) > 1 else f"for {cells[0]}"
         print(f"{number:>3}  {label(stage)} ({state}), {shared}")
         print(f"     {shown(stage.path)}")
-    print(f"\n# Tables\n\n{shown(grid_folder(grid, work))}: {', '.join(grid.tables)}\n\n# This machine\n")
+    print(f"\n# Tables\n\n{shown(grid_folder(grid, work))}: {', '.join(grid.tables)}\n")
+    if estimated := estimate.table(work[0].config, all_stages(work)):
+        print("\n".join(["# Estimate\n", *estimated, ""]))
+    print("# This machine\n")
     found = {line: None for p in work for line in findings(p.config, p.stage.with_inputs())}
     for line in found:
         print(f"- {line}")

@@ -9,12 +9,14 @@ from data_prep.cvsbench.layout import TASKS
 from data_prep.prompts import INSTRUCTIONS
 from data_prep.views.settings import KINDS
 from launch.compose import is_unset, nearest
+from launch.estimate.speed import peaks
 from launch.local import used_gpus
 from recipes.engines import ENGINES
 from recipes.monitor_readings import MONITORS
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "logger": ("none", "wandb"),
+    "cluster.gpu_type": tuple(peaks()),
     "data.subsets": ("cvusa", "fov"),
     "data.views": ("none", *KINDS),
     "data.views_depth.device": ("auto", "cpu", "cuda"),
@@ -52,6 +54,7 @@ AT_LEAST: dict[str, float] = {
         1,
     ),
     **dict.fromkeys(("sft.lr", "sft.warmup_steps", "sft.weight_decay", "grpo.lr", "grpo.kl_coef"), 0),
+    "cluster.gpu_price": 0,
     **dict.fromkeys(("grpo.warmup_steps", "grpo.probe.rows", "sft.lora.rank", "grpo.lora.rank"), 0),
     **dict.fromkeys(("generation.blind.times", "generation.arrows.axis_margin"), 0),
     **dict.fromkeys(("eval.temperature", "eval.rotate_options", "teacher.retries", "teacher.max_cost"), 0),
@@ -59,6 +62,7 @@ AT_LEAST: dict[str, float] = {
     "generation.balance": 1,
 }  # fmt: skip
 ABOVE_ZERO = (
+    "cluster.gpu_memory",
     "grpo.temperature", "sft.max_grad_norm", "grpo.max_grad_norm", "grpo.rollout_memory",
     "teacher.timeout", "teacher.max_overlap", "eval.endpoint.timeout", "vllm.memory", "vllm.start_timeout",
     "data.views_miniature.timeout",
