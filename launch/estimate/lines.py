@@ -8,7 +8,7 @@ from launch.estimate.setups import PUBLISHED_ROWS, Setup
 from launch.estimate.speed import Seconds, grpo_step, sft, speeds
 
 # What a sum may be off by; docs/estimate.md compares it with published peaks.
-BELOW, ABOVE = 0.90, 1.40
+BELOW, ABOVE = 0.90, 1.45
 NAME = 18
 COLUMNS = ("weights", "gradients", "optimizer", "activations", "logits", "rollout", "other", "sum")
 MIB = 2**20
@@ -60,19 +60,19 @@ def _row(setup: Setup, phase: Phase, unit: float, gpu: float | None) -> str:
     name = phase.name if phase.name == setup.stage else f"{setup.stage}, {phase.name}"
     texts = [f"{part / unit:.1f}" if part else "-" for part in parts]
     cells = "".join(f"{text:>{_width(column)}}" for text, column in zip(texts, COLUMNS, strict=True))
-    return f"{name:<{NAME}}{cells}{'' if gpu is None else f'  {_verdict(phase, gpu)}'}"
+    return f"{name:<{NAME}}{cells}{'' if gpu is None else f'  {verdict(phase, gpu)}'}"
 
 
 def _width(column: str) -> int:
     return max(9, len(column) + 2)
 
 
-def _verdict(phase: Phase, gpu: float) -> str:
+def verdict(phase: Phase, gpu: float) -> str:
+    """Whether a GPU of `gpu` GiB holds the phase: fits, even where the real peak is as much above the sum as
+    it may be; tight, where only the sum fits; too much."""
     if phase.total > gpu * GIB:
         return "too much"
-    # vLLM itself keeps to its share.
-    sure = phase.rollout + (phase.total - phase.rollout) * ABOVE
-    return "fits" if sure <= gpu * GIB else "tight"
+    return "fits" if phase.total * ABOVE <= gpu * GIB else "tight"
 
 
 def _room(setup: Setup) -> Iterator[str]:

@@ -6,7 +6,7 @@ dtype), DeepSpeed ZeRO (float32 masters in shards, gradients in bfloat16), accel
 has the formulas and what they were compared with.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from launch.estimate.activations import FULL, Adapter, Batch, Numerics, head, kept
 from launch.estimate.geometry import Geometry
@@ -24,6 +24,7 @@ ROLLOUT_CONTEXT = 1.5 * GIB  # of vLLM's process beside its share: its context a
 # temperature and, padded, once more without padding; log-softmax and entropy work in float32.
 LOGITS_UPDATE = {True: 4, False: 10}
 LOGITS_LOG_PROBS = {True: 4, False: 12}
+LOGITS_WHOLE = 12  # a trainer that takes the cross entropy of all logits, as TRL's does not
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,9 @@ def sft(run: Sft) -> Phase:
 class Grpo:
     """A GRPO run with verl's FSDP engine as it is on one GPU.
 
-    `update` and `log_probs` are the micro-batches of the two passes; `master`, `gradient` and `moment` bytes
-    a parameter (4 in verl); `share` of `gpu_memory` bytes is vLLM's. `offload`: the actor waits on the host
-    while others work. `packed`: sequences without padding through flash-attention.
+    `update` and `log_probs` are the micro-batches of the two passes; `master` and `moment` bytes a parameter
+    (4 in verl); `share` of `gpu_memory` bytes is vLLM's. `weights_off`, `moments_off`: the actor's weights,
+    AdamW's moments wait on the host while others work. `packed`: no padding, through flash-attention.
     """
 
     geometry: Geometry
@@ -154,10 +155,10 @@ class Grpo:
     checkpointing: bool
     packed: bool
     adapter: Adapter | None = None
-    offload: bool = False
+    weights_off: bool = False
+    moments_off: bool = False
     master: int = FULL
     moment: int = FULL
-    phases: tuple[str, ...] = field(default=("rollout", "weights to rollout", "log-probs", "update"))
 
 
 def grpo(run: Grpo) -> list[Phase]:
@@ -168,7 +169,7 @@ def grpo(run: Grpo) -> list[Phase]:
     weights, moments = run.master * everything / run.gpus, 2 * run.moment * trained / run.gpus
     gradients = run.master * trained / run.gpus
     gathered = _gathered(geometry, size)
-    idle = 0 if run.offload else 1
+    idle_weights, idle_moments = weights * (not run.weights_off), moments * (not run.moments_off)
     other = CONTEXT + ROLLOUT_CONTEXT if run.numerics.cuda else 0
     vocab = geometry.text.vocab
     own = size * geometry.parameters / run.tensor_parallel
@@ -186,18 +187,16 @@ def grpo(run: Grpo) -> list[Phase]:
         else Phase("", activations=going_back, other=root)
     )
     return [
-        Phase("rollout", idle * weights, 0, idle * moments, rollout=run.share * run.gpu_memory, other=other),
-        Phase("to rollout", weights + tensor, 0, idle * moments, rollout=own + SYNC_BUCKET, other=other),
-        Phase("log-probs", weights + gathered, 0, idle * moments, layer, entropy, 0, other),
-        Phase(
-            "update",
-            weights + gathered,
-            gradients,
-            moments,
-            update.activations,
-            update.logits,
-            0,
-            other + update.other,
+        Phase("rollout", idle_weights, 0, idle_moments, rollout=run.share * run.gpu_memory, other=other),
+        Phase("to rollout", weights + tensor, 0, idle_moments, rollout=own + SYNC_BUCKET, other=other),
+        Phase("log-probs", weights + gathered, 0, idle_moments, layer, entropy, 0, other),
+        replace(
+            update,
+            name="update",
+            weights=weights + gathered,
+            gradients=gradients,
+            optimizer=moments,
+            other=other + update.other,
         ),
     ]
 

@@ -19,6 +19,7 @@ SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}
 # Rows of one half of CVSBench's training split: 40,679 questions, split 1:1 and halved (CVSBench 3.2).
 PUBLISHED_ROWS = 40_679 // 4
 USERS = ("sft", "grpo", "eval", "serve", "parity")  # stages with a model of ours on a GPU
+OFFLOAD = "actor_rollout_ref.actor.fsdp_config"
 LORA_DROPOUT = 0.0  # of verl's adapters
 
 
@@ -71,14 +72,14 @@ class Setup:
     def phases(self) -> list[Phase]:
         """The stage's phases in bytes on one GPU; none where a server elsewhere holds the model."""
         if self.stage == "sft":
-            return [sft(self._sft())]
+            return [sft(self.sft())]
         if self.stage == "grpo":
             run = self.grpo()
             # The CPU's rollout is no engine of its own.
             return grpo(run) if self.cuda else grpo(run)[2:]
         return self._evaluation()
 
-    def _sft(self) -> Sft:
+    def sft(self) -> Sft:
         section, model = self.config.sft, self.config.model
         micro = min(model.sft_micro_batch_size, max(1, section.batch_size // self.gpus))
         return Sft(
@@ -109,7 +110,13 @@ class Setup:
             checkpointing=model.gradient_checkpointing,
             packed=numerics.attention == "flash_attention_2",
             adapter=Adapter(section.lora.rank, LORA_DROPOUT) if section.lora.rank else None,
+            weights_off=self._sets(f"{OFFLOAD}.param_offload"),
+            moments_off=self._sets(f"{OFFLOAD}.optimizer_offload"),
         )
+
+    def _sets(self, key: str) -> bool:
+        """Whether the user has verl's `key` on."""
+        return any(str(word).lower() == f"{key}=true" for word in self.config.grpo.overrides)
 
     def _evaluation(self) -> list[Phase]:
         section, model = self.config.eval, self.config.model

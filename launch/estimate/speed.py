@@ -45,7 +45,7 @@ def work(parameters: float, tokens: float, gpu: str, gpus: int) -> float:
     return 2 * parameters * tokens / (gpus * peaks()[gpu] * 1e12)
 
 
-def _work_of(run: Mapping[str, Any], sequences: int) -> float:
+def work_of(run: Mapping[str, Any], sequences: int) -> float:
     return work(published()[run["model"]].parameters, sequences * run["tokens"], run["gpu"], run["gpus"])
 
 
@@ -59,7 +59,7 @@ def step_fit() -> tuple[float, float, float]:
 
     The two minimise the squared relative error over the runs of the table.
     """
-    runs = [(_work_of(run, run["answers"]), run["seconds"]) for run in speeds()["grpo"]]
+    runs = [(work_of(run, run["answers"]), run["seconds"]) for run in speeds()["grpo"]]
     ones = [1 / seconds for _, seconds in runs]
     works = [amount / seconds for amount, seconds in runs]
     aa, ab, bb = _dot(ones, ones), _dot(ones, works), _dot(works, works)
@@ -80,5 +80,5 @@ def grpo_step(parameters: float, tokens: float, gpu: str, gpus: int) -> Seconds:
 def sft(parameters: float, tokens: float, gpu: str, gpus: int) -> Seconds:
     """All of an SFT run over `tokens` tokens."""
     (run,) = speeds()["sft"]
-    value = work(parameters, tokens, gpu, gpus) * run["seconds"] / _work_of(run, run["rows"])
+    value = work(parameters, tokens, gpu, gpus) * run["seconds"] / work_of(run, run["rows"])
     return Seconds(value, value / ALONE, value * ALONE)
