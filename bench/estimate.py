@@ -185,7 +185,8 @@ def _print(found: list[Compared]) -> None:
     print("|---|---|---|---|---|---|")
     for run, phase in from_publications():
         total, gpu = phase.total / GIB, run["gpu_memory"]
-        said = f"{run['peak']} GB" if run["peak"] else "enough" if run["fits"] else "less than is named"
+        named = "enough" if run["fits"] else "less than is named"
+        said = f"{run['peak']} GB, {run['peak'] / total - 1:+.0%}" if run["peak"] else named
         print(
             f"| {run['name']} | {gpu} GB | {total:.1f} GiB, {verdict(phase, gpu)} | {phase.name} | {said} "
             f"| {'yes' if agrees(run, phase) else 'NO'} |"

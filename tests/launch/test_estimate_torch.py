@@ -116,10 +116,8 @@ def test_activations_of_an_adapter_are_near_what_torch_keeps():
 
 
 def _shard(rank: int, folder: str) -> None:
-    """One of two processes: an update under FSDP2 as verl and accelerate set it up, its own bytes to a file."""
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
-    )
+    where = f"file://{folder}/store"
+    torch.distributed.init_process_group("gloo", init_method=where, rank=rank, world_size=2)
     mesh = init_device_mesh("cpu", (2,))
     model = build(SIZES["1M"], FLOAT)
     kinds = ("Qwen3VLTextDecoderLayer", "Qwen3VLVisionBlock")
