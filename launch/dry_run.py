@@ -13,6 +13,7 @@ from data_prep.cvsbench.layout import SPLITS, parts
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
 from data_prep.views.settings import paths as listed
+from launch import estimate
 from launch.local import stage_command, stage_environment
 from launch.pipeline import REPEATED, label, shown, stages_of
 from launch.preflight import findings
@@ -50,6 +51,8 @@ def show(command: str, config: DictConfig) -> int:
             print(line)
     for line in (*_teacher(config, stages), *_generation(config, stages)):
         print(line)
+    if estimated := estimate.table(config, stages):
+        print("\n".join(["# Estimate\n", *estimated, ""]))
     found = findings(config, stages)
     print("# This machine\n")
     for finding in found:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 from data_prep.errors import UserError
+from launch import estimate
 from launch.local import in_use
 from launch.pipeline import label, shown
 from launch.preflight import findings
@@ -35,6 +36,8 @@ def show_plan(grid: Grid, work: Sequence[Planned], without: Sequence[Cell]) -> i
         from launch.slurm.grid import plan_lines
 
         print("\n".join(plan_lines(work, grid_folder(grid, work))))
+    if estimated := estimate.table(work[0].config, all_stages(work)):
+        print("\n".join(["# Estimate\n", *estimated, ""]))
     print("# This machine\n")
     found = {line: None for p in work for line in findings(p.config, p.stage.with_inputs())}
     for line in found:

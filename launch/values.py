@@ -11,6 +11,7 @@ from data_prep.prompts import INSTRUCTIONS
 from data_prep.secrets import has_password
 from data_prep.views.settings import KINDS
 from launch.compose import is_unset, nearest
+from launch.estimate.speed import peaks
 from recipes import devices
 from recipes.engines import ENGINES
 from recipes.monitor_readings import MONITORS
@@ -18,6 +19,7 @@ from recipes.monitor_readings import MONITORS
 CHOICES: dict[str, tuple[str, ...]] = {
     "logger": ("none", "wandb"),
     "cluster.container": ("none", "pyxis", "apptainer"),
+    "cluster.gpu_type": tuple(peaks()),
     "data.subsets": ("cvusa", "fov"),
     "data.views": ("none", *KINDS),
     "data.views_depth.device": ("auto", "cpu", "cuda"),
@@ -59,6 +61,7 @@ AT_LEAST: dict[str, float] = {
         1,
     ),
     **dict.fromkeys(("sft.lr", "sft.warmup_steps", "sft.weight_decay", "grpo.lr", "grpo.kl_coef"), 0),
+    "cluster.gpu_price": 0,
     **dict.fromkeys(("grpo.warmup_steps", "grpo.probe.rows", "sft.lora.rank", "grpo.lora.rank"), 0),
     **dict.fromkeys(("sft.validation_rows", "grpo.validation_rows"), 0),
     "cluster.max_restarts": 0,
@@ -68,6 +71,7 @@ AT_LEAST: dict[str, float] = {
     "generation.balance": 1,
 }  # fmt: skip
 ABOVE_ZERO = (
+    "cluster.gpu_memory",
     "grpo.temperature", "sft.max_grad_norm", "grpo.max_grad_norm", "grpo.rollout_memory",
     "teacher.timeout", "teacher.max_overlap", "eval.endpoint.timeout", "vllm.memory", "vllm.start_timeout",
     "data.views_miniature.timeout",
