@@ -11,21 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
 from recipes import VERL
+from recipes.user_overrides import parse, refuse
+from recipes.verl_ignored import RENAMED, ignored
 
-# Keys that verl 0.9.1 composes and then reads nowhere, with what to do instead.
-DEAD = {
-    "actor_rollout_ref.actor.freeze_vision_tower": "set model.freeze_vision=true",
-    "custom_reward_function": "the trainer reads reward.custom_reward_function, which the recipe sets",
-    "reward_model": "the trainer reads reward.reward_model, reward.reward_manager and reward.num_workers",
-    "sandbox_fusion": "the trainer reads reward.sandbox_fusion",
-}
+WHERE = "grpo.overrides"
 
 
 def compose_verl(overrides: list[str]) -> DictConfig:
@@ -54,32 +48,30 @@ def check_user_overrides(
     Raises:
         UserError: the first override that cannot be taken, with the reason and what to set instead.
     """
-    for text in given:
-        override = _parse(text)
+    parsed = {text: parse(WHERE, text) for text in given}
+    keys = {override.key_or_group for override in parsed.values()}
+    for text, override in parsed.items():
         key = override.key_or_group
-        for heads, message in (
-            (DEAD, "verl 0.9.1 ignores it: {}"),
-            (ours, "its value is held by {}; set that"),
-            (relied_on, "{}"),
-        ):
-            head = next((head for head in heads if key == head or key.startswith(f"{head}.")), None)
-            if head is not None:
-                raise UserError(f"grpo.overrides: {text!r} cannot be taken; {message.format(heads[head])}.")
+        if (instead := ignored(key, keys)) is not None:
+            raise UserError(f"{WHERE}: {text!r} cannot be taken; verl {VERL} ignores it: {instead}.")
+        refuse(
+            WHERE,
+            text,
+            key,
+            (
+                (RENAMED, f"verl {VERL} no longer goes by that name: write {{}}"),
+                (ours, "its value is held by {}; set that"),
+                (relied_on, "{}"),
+            ),
+        )
         if not _known(key, adding=override.is_add() or override.is_force_add()):
             nearest = difflib.get_close_matches(key, _leaves(_tree()), n=1, cutoff=0.0)[0]
-            raise UserError(f"grpo.overrides: verl 0.9.1 has no key {key}; did you mean {nearest}?")
+            raise UserError(f"{WHERE}: verl {VERL} has no key {key}; did you mean {nearest}?")
     if given:
         try:
             compose_verl([*generated, *given])
         except HydraException as error:
             raise UserError(f"grpo.overrides does not fit verl's configuration: {error}") from error
-
-
-def _parse(text: str) -> Override:
-    try:
-        return OverridesParser.create().parse_override(text)
-    except HydraException as error:
-        raise UserError(f"grpo.overrides: {text!r} is not of the form key=value ({error}).") from error
 
 
 @cache
