@@ -42,7 +42,7 @@ IDLE: dict[str, dict[str, Any]] = {
         "lora_targets": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
         "lora_exclude": ".*(visual|vision_tower|multi_modal_projector).*",
     },
-    "sft": {"validation_rows": 0, "take": "last"},
+    "sft": {"validation_rows": 0, "take": "last", "overrides": []},
     "grpo": {"validation_rows": 0, "take": "last"},
 }
 

@@ -27,10 +27,11 @@ from data_prep.atomic import read_jsonl
 from data_prep.errors import UserError
 from data_prep.prompts import PromptSpec, build_messages, prompt_of_set
 from data_prep.rows import Example, Row
-from recipes import backbone, checkpoints, length_budget, stop
+from recipes import backbone, checkpoints, length_budget, sft_arguments, stop
 from recipes.backbone import load_model, load_processor
 from recipes.held_out import held_out_groups
 from recipes.model_card import card
+from recipes.model_folder import ModelFolder
 from recipes.run_dir import RunDir
 from recipes.run_progress import whole_steps
 from recipes.sft_trainer import checkpoint_of, stopped, train
@@ -94,7 +95,7 @@ def run(run: RunDir) -> int:
         if aside:
             facts |= {"validation_rows": len(rows) - len(kept), "taken": source.name}
         save(run, source, base, processor, facts)
-        run.finish(facts)
+        run.finish(facts | {"chat_template": ModelFolder(run.path / "checkpoint").template_hash})
     return 0
 
 
@@ -116,7 +117,7 @@ def training_arguments(config: DictConfig, output: Path, rows: int) -> SFTConfig
             f"sft.batch_size={sft.batch_size} is not {processes} processes times "
             f"model.sft_micro_batch_size={micro} times a whole number; change one of them."
         )
-    return SFTConfig(
+    own = dict(
         output_dir=str(output),
         per_device_train_batch_size=micro,
         gradient_accumulation_steps=accumulation,
@@ -139,6 +140,7 @@ def training_arguments(config: DictConfig, output: Path, rows: int) -> SFTConfig
         ddp_find_unused_parameters=False,
         **FIXED_ARGUMENTS,
     )
+    return SFTConfig(**{**own, **sft_arguments.values(list(sft.overrides))})
 
 
 def lora(config: DictConfig) -> Any:
