@@ -16,7 +16,7 @@ from data_prep.views.settings import paths as listed
 from launch import estimate
 from launch.local import stage_command, stage_environment
 from launch.pipeline import REPEATED, label, shown, stages_of
-from launch.preflight import findings
+from launch.preflight import findings, notes
 from recipes.run_dir import RunDir
 from recipes.stages import ENDPOINT, ONE_CHECKPOINT, Stage
 
@@ -53,6 +53,11 @@ def show(command: str, config: DictConfig) -> int:
         print(line)
     if estimated := estimate.table(config, stages):
         print("\n".join(["# Estimate\n", *estimated, ""]))
+    if told := notes(config, stages):
+        print("# Worth knowing\n")
+        for line in told:
+            print(f"- {line}")
+        print()
     found = findings(config, stages)
     print("# This machine\n")
     for finding in found:

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from data_prep.errors import UserError
 from launch.local import asked_command, run_stage
-from launch.preflight import check
+from launch.preflight import check, notes
 from launch.values import faults
 from recipes.stages import ONE_CHECKPOINT, Stage, plan
 
@@ -59,6 +59,8 @@ def execute(command: str, config: DictConfig, asked: Sequence[str]) -> int:
     if config.cluster.name == "slurm" and (config.check or command in REPEATED):
         raise UserError(f"{command} answers in this terminal, and no job of Slurm can: give cluster=local.")
     check(config, stages)
+    for line in notes(config, stages):
+        _say(f"note: {line}")
     if config.cluster.name == "slurm":
         from launch.slurm.submit import report_folder, submit
 

@@ -1,4 +1,4 @@
-"""Which values a key may take, and the arithmetic of batches: what the configuration alone can tell."""
+"""Which values a key may take: what the configuration alone can tell."""
 
 import re
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from omegaconf import DictConfig, OmegaConf
 from data_prep.cvsbench.layout import TASKS
 from data_prep.prompts import INSTRUCTIONS
 from data_prep.secrets import has_password
+from data_prep.tokens import PATCH_SIZE
 from data_prep.views.settings import KINDS
 from launch.compose import is_unset, nearest
 from launch.estimate.speed import peaks
-from recipes import devices
 from recipes.engines import ENGINES
 from recipes.monitor_readings import MONITORS
 
@@ -31,6 +31,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "prompt.format": ("imagination_cot", "structured_cot"),
     "eval.prompt": tuple(INSTRUCTIONS),
     "model.device": ("cpu", "cuda"),
+    "model.family": tuple(PATCH_SIZE),
     "model.dtype": ("float32", "bfloat16", "float16"),
     "model.attention": ("auto", "sdpa", "eager", "flash_attention_2"),
     "sft.scheduler": ("cosine", "linear", "constant", "constant_with_warmup"),
@@ -119,51 +120,13 @@ def faults(config: DictConfig, sections: set[str]) -> Iterator[str]:
     for key in ADDRESSES:
         if (value := _value(config, key, sections)) is not None and has_password(str(value)):
             yield f"{key} holds a password, which would be kept in config.yaml: give the key by ..._env=NAME."
-    for text in config.grpo.overrides if "grpo" in sections else []:
-        if any(word in str(text).lower() for word in SECRET_WORDS):
-            yield "grpo.overrides seems to hold a secret, which would reach the disk: use the environment."
-
-
-def batch_faults(config: DictConfig, stages: set[str]) -> Iterator[str]:
-    """Batches that cannot be divided over the devices as SFT and verl divide them."""
-    gpus = devices.count(config)
-    kind = "processes" if config.model.device == "cpu" else "GPUs"
-    over = f" over {gpus} {kind}" if gpus > 1 else ""
-    if "sft" in stages:
-        batch, micro = config.sft.batch_size, config.model.sft_micro_batch_size
-        if batch % (gpus * min(micro, max(1, batch // gpus))):
-            yield (
-                f"sft.batch_size={batch} does not divide{over} by model.sft_micro_batch_size={micro}: "
-                f"make it a multiple of {gpus * micro}, or lower model.sft_micro_batch_size."
-            )
-    if "grpo" not in stages:
-        return
-    grpo, micro = config.grpo, config.model.grpo_micro_batch_size
-    if grpo.group_size < 2:
-        yield (
-            f"grpo.group_size={grpo.group_size} leaves nothing to compare an answer with, "
-            "so every advantage is zero: take 2 or more (the paper: 4)."
-        )
-    if grpo.batch_size % grpo.mini_batch_size:
-        yield (
-            f"grpo.batch_size={grpo.batch_size} is no multiple of "
-            f"grpo.mini_batch_size={grpo.mini_batch_size}: change one of them."
-        )
-    samples = grpo.mini_batch_size * grpo.group_size
-    if samples % gpus:
-        yield (
-            f"grpo.mini_batch_size={grpo.mini_batch_size} x grpo.group_size={grpo.group_size} = {samples} "
-            f"answers do not divide{over}: make the product a multiple of {gpus}, or change cluster.gpus."
-        )
-    elif samples // gpus % min(micro, samples // gpus):
-        yield (
-            f"{samples // gpus} answers an update (grpo.mini_batch_size x grpo.group_size{over}) are no "
-            f"multiple of model.grpo_micro_batch_size={micro}: take one of "
-            f"{', '.join(str(n) for n in range(1, micro) if samples // gpus % n == 0)}."
-        )
-    a_node, parallel = devices.a_node(config), grpo.tensor_parallel
-    if a_node % parallel:
-        yield f"cluster.gpus={a_node} is no multiple of grpo.tensor_parallel={parallel}: change one of them."
+    for name in ("sft", "grpo"):
+        for text in config[name].overrides if name in sections else []:
+            if any(word in str(text).lower() for word in SECRET_WORDS):
+                yield (
+                    f"{name}.overrides seems to hold a secret, which would reach the disk: "
+                    "use the environment."
+                )
 
 
 def _lora(config: DictConfig) -> Iterator[str]:

@@ -71,7 +71,7 @@ def command(config: DictConfig, checkpoint: str) -> list[str]:
     """
     model, vllm = config.model, config.vllm
     pixels = {
-        "min_pixels": _least_pixels(checkpoint, model.family),
+        "min_pixels": least_pixels(checkpoint, model.family),
         "max_pixels": model.max_image_tokens * token_side(model.family) ** 2,
     }
     return [
@@ -176,7 +176,8 @@ def _length(config: DictConfig, checkpoint: str) -> int:
     return min(wanted, most) if most else wanted
 
 
-def _least_pixels(checkpoint: str, family: str) -> int:
+def least_pixels(checkpoint: str, family: str) -> int:
+    """The area in pixels up to which the checkpoint's processor enlarges a picture."""
     own = _stored(checkpoint, "preprocessor_config.json") or _stored(checkpoint, "processor_config.json").get(
         "image_processor", {}
     )

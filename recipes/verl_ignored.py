@@ -41,9 +41,7 @@ NO_CRITIC = "GRPO has no critic"
 
 IGNORED: dict[str, Ignored] = {
     # Declared, and read nowhere.
-    f"{ACTOR}.freeze_vision_tower": Ignored(
-        "set model.freeze_vision=true", ("workers/config/actor.py",)
-    ),
+    f"{ACTOR}.freeze_vision_tower": Ignored("set model.freeze_vision=true", ("workers/config/actor.py",)),
     "actor_rollout_ref.nccl_timeout": Ignored(
         "verl sets no limit of its own; the environment variables of NCCL do", ("workers/config/critic.py",)
     ),

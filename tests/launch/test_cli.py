@@ -123,7 +123,7 @@ def test_a_dry_run_of_a_pipeline_shows_the_stages_in_order(tmp_path, monkeypatch
 
 def test_a_dry_run_tells_what_would_stop_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("launch.preflight.gpus", list)
+    monkeypatch.setattr("launch.machine.gpus", list)
     assert main(["sft", *PAPER]) == 0
     out = capsys.readouterr().out
     assert "- data.root is not set" in out

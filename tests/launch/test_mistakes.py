@@ -63,7 +63,7 @@ MISTAKES = {
     ("sft", *TINY, "logger=wanbd"): "did you mean wandb?",
     ("grpo", *TINY, "grpo.group_size=1"): "every advantage is zero",
     ("grpo", *TINY, "grpo.batch_size=60"): "no multiple of grpo.mini_batch_size=16",
-    ("grpo", *TINY, "grpo.mini_batch_size=8"): "no multiple of model.grpo_micro_batch_size=64",
+    ("grpo", *TINY, "model.grpo_micro_batch_size=48"): "no multiple of model.grpo_micro_batch_size=48",
     ("grpo", *TINY, "grpo.temperature=0"): "must be above 0",
     ("grpo", *TINY, "reward.format_weight=1.5"): "reward.format_weight must be a number in [0, 1], got 1.5",
     ("grpo", *TINY, "reward.tolerance=10"): "reward.tolerance must be a number in [0, 1], got 10",
@@ -127,7 +127,7 @@ MISTAKES = {
 @pytest.mark.parametrize("words", MISTAKES, ids=" ".join)
 def test_a_mistake_ends_in_one_sentence(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("launch.preflight.gpus", list)
+    monkeypatch.setattr("launch.machine.gpus", list)
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert MISTAKES[words] in err
@@ -167,7 +167,7 @@ def test_a_folder_of_other_files_is_no_run_directory(tmp_path, monkeypatch, caps
 
 def test_too_little_disk_is_found_before_the_start(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("launch.preflight.free_disk", lambda _: 0.01)
+    monkeypatch.setattr("launch.machine.free_disk", lambda _: 0.01)
     assert main(["pipeline", *TINY]) == 2
     assert "has 0.0 GiB free, and prep, base, eval, sft, grpo may write" in capsys.readouterr().err
     # A stage that has begun holds much of its space already, and must be able to go on.
@@ -197,8 +197,8 @@ def test_a_file_in_the_place_of_runs_dir_is_told(tmp_path, monkeypatch, capsys):
 )
 def test_gpus_that_do_not_fit_the_batches_are_told(have, options, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("launch.preflight.gpus", lambda: [machine.Gpu("A100", 80.0)] * have)
-    monkeypatch.setattr("launch.preflight.version", {"verl": "0.9.1"}.get)
+    monkeypatch.setattr("launch.machine.gpus", lambda: [machine.Gpu("A100", 80.0)] * have)
+    monkeypatch.setattr("launch.machine.version", {"verl": "0.9.1"}.get)
     assert main(["pipeline", *PAPER, *options]) == 2
     assert message in capsys.readouterr().err
 
@@ -220,6 +220,6 @@ def test_a_reward_of_the_users_is_looked_at_and_not_run(code, message, tmp_path,
 @pytest.mark.parametrize("found", [None, "0.8.0"])
 def test_another_verl_is_told(found, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("launch.preflight.version", {"verl": found}.get)
+    monkeypatch.setattr("launch.machine.version", {"verl": found}.get)
     assert main(["grpo", *TINY]) == 2
     assert "pip install verl==0.9.1" in capsys.readouterr().err
