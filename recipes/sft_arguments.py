@@ -48,14 +48,22 @@ OURS = {
     "report_to": "logger",
 }
 NO_PUSH = "nothing is pushed while it trains; launch export does that"
-NO_EVALUATION = "the stage itself measures sft.validation_rows every sft.save_every steps"
+HELD_OUT = "the stage itself measures sft.validation_rows every sft.save_every steps"
 RELIED_ON = {
     "output_dir": "checkpoints are resumed from there",
     "resume_from_checkpoint": "the last whole checkpoint is found by the stage",
     "save_strategy": "the stage resumes from its checkpoints; set sft.save_every",
     "save_only_model": "a checkpoint without its optimizer cannot be resumed from",
     "save_total_limit": "set sft.keep_checkpoints",
-    "load_best_model_at_end": NO_EVALUATION,
+    **dict.fromkeys(
+        (
+            "eval_strategy", "eval_steps", "eval_delay", "eval_on_start", "eval_accumulation_steps",
+            "eval_do_concat_batches", "eval_use_gather_object", "eval_packing", "per_device_eval_batch_size",
+            "prediction_loss_only", "bf16_full_eval", "fp16_full_eval", "include_for_metrics",
+            "batch_eval_metrics", "metric_for_best_model", "greater_is_better", "load_best_model_at_end",
+        ),
+        HELD_OUT,
+    ),
     "completion_only_loss": "the prompt carries no loss",
     "assistant_only_loss": "the prompt carries no loss, and TRL refuses it for pictures",
     "max_length": "a prompt that is cut inside a picture is no prompt; set model.max_prompt_tokens",
@@ -72,7 +80,7 @@ RELIED_ON = {
     "push_to_hub": NO_PUSH,
     "hub_token": NO_PUSH,
     "auto_find_batch_size": "the batch would no longer be sft.batch_size; lower model.sft_micro_batch_size",
-}
+}  # fmt: skip
 LOADED = "the model and its processor are loaded before TRL sees them"
 NO_TEXT_PREPARATION = "TRL prepares no text where rows have pictures"
 NO_REPORT = "the trainer reports to nobody; logger=wandb copies metrics.jsonl"
@@ -86,15 +94,6 @@ IGNORED = {
     "packing_strategy": "rows with pictures are not packed",
     "truncation_mode": "no row is ever cut",
     **dict.fromkeys(
-        (
-            "eval_strategy", "eval_steps", "eval_delay", "eval_on_start", "eval_accumulation_steps",
-            "eval_do_concat_batches", "eval_use_gather_object", "eval_packing", "per_device_eval_batch_size",
-            "prediction_loss_only", "bf16_full_eval", "fp16_full_eval", "include_for_metrics",
-            "batch_eval_metrics", "metric_for_best_model", "greater_is_better", "do_eval", "do_predict",
-        ),
-        NO_EVALUATION,
-    ),
-    **dict.fromkeys(
         ("run_name", "project", "logging_dir", "trackio_space_id", "trackio_bucket_id",
          "trackio_static_space_id"),
         NO_REPORT,
@@ -102,7 +101,7 @@ IGNORED = {
     **dict.fromkeys(
         ("hub_model_id", "hub_strategy", "hub_private_repo", "hub_always_push", "hub_revision"), NO_PUSH
     ),
-    "do_train": "only scripts of transformers read it",
+    **dict.fromkeys(("do_train", "do_eval", "do_predict"), "only scripts of transformers read it"),
     "local_rank": "the launcher sets the environment variable LOCAL_RANK",
 }  # fmt: skip
 RENAMED = {

@@ -28,9 +28,10 @@ def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
     """
     names = _ahead(stages)
     sections = _sections(config, names)
-    wrong = [*sources.unset(config, sections), *values.faults(config, sections)]
-    # Arithmetic on values that no stage could work with would only repeat that.
-    found = wrong or list(batches.faults(config, names))
+    wrong = list(values.faults(config, sections))
+    found = [*sources.unset(config, sections), *wrong]
+    if not wrong:  # or arithmetic on values that no stage could work with would only repeat that
+        found += batches.faults(config, names)
     if names & {"prep", "audit"}:
         found += sources.release(config)
     if "prep" in names:
@@ -77,7 +78,7 @@ def notes(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
     sections = _sections(config, names)
     if not names or any(values.faults(config, sections)) or any(batches.faults(config, names)):
         return []
-    told = list(batches.notes(config, names, prepared.counts(stages)))
+    told = list(batches.notes(config, names, prepared.trained_on(config, stages)))
     if names & MODEL_STAGES:
         told += [*models.notes(config, stages, names), *prepared.notes(config, stages, names)]
     return told

@@ -71,8 +71,7 @@ def _sft(config: DictConfig, rows: int | None) -> str:
     line = f"SFT: {shape} ({_unit(config)})"
     if rows is None:
         return f"{line}; the number of updates is known once prep is finished."
-    held_out = OmegaConf.select(config, "sft.validation_rows", default=0)
-    epoch = math.ceil((rows - held_out) / sft.batch_size)
+    epoch = math.ceil(rows / sft.batch_size)
     total = sft.max_steps or epoch * sft.epochs
     less = f", of which sft.max_steps makes {total}" if sft.max_steps else ""
     return f"{line}; {rows} rows make {epoch} updates an epoch, {epoch * sft.epochs} in all{less}."

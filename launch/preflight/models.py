@@ -7,6 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from data_prep.errors import UserError
+from recipes import checkpoints
 from recipes.model_folder import TYPES, ModelFolder
 from recipes.run_dir import RunDir
 from recipes.stages import CHECKPOINT_STAGES, ENDPOINT, ONE_CHECKPOINT, Stage
@@ -23,14 +24,17 @@ def findings(config: DictConfig, stages: Sequence[Stage], ahead: set[str]) -> It
             yield "model.path is null: give a model's hub id or folder, or model=tiny_qwen3_vl."
         elif is_folder(path) and not Path(path).is_dir():
             yield f"model.path={path} does not exist: give the folder of a checkpoint, or a hub id."
-        elif not Path(path).is_dir() and _offline() and snapshot(path) is None:
+        elif not Path(path).is_dir() and _offline(config) and snapshot(path) is None:
             yield (
-                f"model.path={path} is not in this machine's cache, and {_offline()} forbids to fetch it: "
-                f"run `hf download {path}` where there is a network, or give the folder of a copy."
+                f"model.path={path} is not in this machine's cache, and {_offline(config)} forbids to fetch "
+                f"it: run `hf download {path}` where there is a network, or give the folder of a copy."
             )
     for what, folder in _folders(config, stages, ahead):
+        if checkpoints.sealed(folder) and (damage := checkpoints.fault(folder)):
+            yield f"{what} is damaged: {damage}.{_way_out(what)}"
+            continue
         try:
-            yield from _faults(config, what, ModelFolder(folder))
+            yield from _faults(config, ahead, what, ModelFolder(folder))
         except UserError as error:
             yield f"{what} cannot be loaded: {error}{_way_out(what)}"
     yield from _templates(config, stages, ahead)
@@ -40,7 +44,7 @@ def notes(config: DictConfig, stages: Sequence[Stage], ahead: set[str]) -> Itera
     """What is worth knowing of the models and stops nothing."""
     path = config.model.path
     from_hub = _loads_base(config, ahead) and path and not is_folder(path) and not Path(path).is_dir()
-    if from_hub and not _offline() and snapshot(path) is None:
+    if from_hub and not _offline(config) and snapshot(path) is None:
         size = 2 * config.model.parameters / 1e9
         yield f"{path} is not in this machine's cache: about {size:.0f} GB are fetched from the hub first."
     for what, folder in _folders(config, stages, ahead):
@@ -85,8 +89,10 @@ def _loads_base(config: DictConfig, ahead: set[str]) -> bool:
     return config.model.build is None and bool(ahead & {"sft", "grpo", *ONE_CHECKPOINT})
 
 
-def _offline() -> str | None:
-    """The variable that forbids to ask the hub, if one does."""
+def _offline(config: DictConfig) -> str | None:
+    """The variable that forbids to ask the hub, if one does; what jobs may ask is the cluster's to say."""
+    if config.cluster.name != "local":
+        return None
     return next((name for name in OFFLINE if os.environ.get(name, "").lower() in TRUE), None)
 
 
@@ -106,7 +112,7 @@ def _folders(config: DictConfig, stages: Sequence[Stage], ahead: set[str]) -> It
         yield f"eval.checkpoint={checkpoint}", Path(checkpoint)
 
 
-def _faults(config: DictConfig, what: str, model: ModelFolder) -> Iterator[str]:
+def _faults(config: DictConfig, ahead: set[str], what: str, model: ModelFolder) -> Iterator[str]:
     kind = str(model.config.get("model_type", ""))
     if kind and config.model.family not in kind:
         yield (
@@ -117,6 +123,17 @@ def _faults(config: DictConfig, what: str, model: ModelFolder) -> Iterator[str]:
     if strange or model.config.get("quantization_config"):
         how = " and ".join(strange) or model.config["quantization_config"].get("quant_method", "quantized")
         yield f"{what} holds quantized weights ({how}), which are not trained here: give one in bfloat16."
+    text = model.config.get("text_config") or model.config
+    heads, parallel = text.get("num_attention_heads"), config.grpo.tensor_parallel
+    if "grpo" in ahead and heads and heads % parallel:
+        yield f"{what} has {heads} attention heads, no multiple of grpo.tensor_parallel={parallel}: lower it."
+    most = text.get("max_position_embeddings")
+    wanted = config.model.max_prompt_tokens + config.model.max_response_tokens
+    if most and wanted > most:
+        yield (
+            f"{what} reads {most} tokens at most, and model.max_prompt_tokens + model.max_response_tokens = "
+            f"{wanted}: lower one of them."
+        )
     if (wrong := model.head_fault()) is not None:
         yield f"{what}: {wrong}; save the model anew from the program that trained it."
     if model.tensors and model.chat_template is None:

@@ -27,11 +27,24 @@ def prep_of(stages: Sequence[Stage]) -> Stage | None:
     return next((stage for stage in stages if stage.name == "prep" and stage.finished), None)
 
 
-def counts(stages: Sequence[Stage]) -> dict[str, int]:
-    """Set -> rows, by prep's manifest; empty before prep is finished."""
+def trained_on(config: DictConfig, stages: Sequence[Stage]) -> dict[str, int]:
+    """Set -> rows that are trained on, without those held out; empty before prep is finished.
+
+    Raises:
+        UserError: more would be held out than may be.
+    """
     prep = prep_of(stages)
     sets = RunDir(prep.path).manifest.get("sets", {}) if prep else {}
-    return {name: facts["rows"] for name, facts in sets.items()}
+    counts = {name: facts["rows"] for name, facts in sets.items()}
+    for stage, name in (("sft", "sft"), ("grpo", "rl")):
+        held_out = config[stage].validation_rows
+        if prep and held_out and (prep.path / f"rows/{name}.jsonl").is_file():
+            from recipes.held_out import held_out_groups
+
+            groups = [row.group for row in _rows_of(prep.path, name)]
+            aside = held_out_groups(groups, held_out, config.seed, f"{stage}.validation_rows")
+            counts[name] = sum(group not in aside for group in groups)
+    return counts
 
 
 def findings(config: DictConfig, stages: Sequence[Stage], ahead: set[str]) -> Iterator[str]:
@@ -46,14 +59,15 @@ def findings(config: DictConfig, stages: Sequence[Stage], ahead: set[str]) -> It
     if missing:
         yield f"{prep.path} lacks the rows of {' and '.join(missing)}: {AGAIN.format(prep.path)}"
         return
-    rows = counts(stages)
-    if "grpo" in ahead and 0 < rows.get("rl", 0) < config.grpo.batch_size:
-        yield (
-            f"the RL set has {rows['rl']} rows, fewer than one step takes: lower "
-            f"grpo.batch_size={config.grpo.batch_size}, or prepare more of the release."
-        )
     yield from _pictures(prep.path, names)
     try:
+        rows = trained_on(config, stages)
+        if "grpo" in ahead and 0 < rows.get("rl", 0) < config.grpo.batch_size:
+            yield (
+                f"GRPO has {rows['rl']} rows to train on, fewer than one step takes: lower "
+                f"grpo.batch_size={config.grpo.batch_size}, or prepare more of the release."
+            )
+        yield from _many_pictures(config, prep.path, ahead)
         yield from _too_long(config, stages, prep.path, ahead)
     except UserError as error:
         yield str(error)
@@ -105,6 +119,20 @@ def _pictures(prep: Path, names: Sequence[str]) -> Iterator[str]:
         yield (
             f"{len(lost)} of {len(wanted)} pictures are gone from {prep}/images or empty: {first}; "
             f"{AGAIN.format(prep)}"
+        )
+
+
+def _many_pictures(config: DictConfig, prep: Path, ahead: set[str]) -> Iterator[str]:
+    """Rows with more pictures than the server takes that is started for them."""
+    if not (config.eval.serve and ahead & {"eval", "parity"}):
+        return
+    most = config.vllm.max_images
+    above = {row.id: len(row.images) for row in _rows_of(prep, "test") if len(row.images) > most}
+    if above:
+        row_id, pictures = next(iter(above.items()))
+        yield (
+            f"{len(above)} test rows have more pictures than vllm.max_images={most} ({row_id}: {pictures}): "
+            f"raise it to {max(above.values())}."
         )
 
 

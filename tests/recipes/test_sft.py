@@ -10,6 +10,7 @@ from data_prep.atomic import read_jsonl
 from data_prep.errors import UserError
 from data_prep.prompts import build_messages, load_prompt
 from data_prep.rows import Row
+from recipes.model_folder import ModelFolder
 from recipes.stages import plan
 
 STEPS = ("sft.batch_size=8", "sft.save_every=2", "model.sft_micro_batch_size=8")
@@ -69,6 +70,7 @@ def test_every_step_is_logged_once_with_the_configured_rate(trained):
     config = trained.config
     assert max(r["lr"] for r in records) <= config.sft.lr * config.model.lr_scale.sft
     assert trained.manifest["steps"] == 4
+    assert trained.manifest["chat_template"] == ModelFolder(trained.path / "checkpoint").template_hash
 
 
 def test_the_checkpoint_reloads_identically_and_differs_from_the_base(trained):
