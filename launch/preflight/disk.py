@@ -11,6 +11,8 @@ from launch import machine
 from launch.compose import is_unset
 from recipes.stages import Stage
 
+KEEPS = ("sft", "grpo")  # stages that keep checkpoints to resume from
+
 
 def directories(stages: Sequence[Stage]) -> Iterator[str]:
     for stage in stages:
@@ -27,7 +29,8 @@ def disk_need(config: DictConfig, stage: Stage) -> float:
     """GiB that a stage writes at most, roughly.
 
     A checkpoint to resume from holds weights of 2 (SFT) or 4 bytes (GRPO) and AdamW's state of 8 bytes a
-    trained parameter; one more than is kept stands on the disk while it is written.
+    trained parameter; one more than is kept stands on the disk while it is written, and the best by
+    validation beside them.
     """
     weights = config.model.parameters
     if stage.name == "generate":
@@ -43,12 +46,12 @@ def disk_need(config: DictConfig, stage: Stage) -> float:
         folders = [Path(config.data.root or "", subset) for subset in config.data.subsets]
         pictures = (p.stat().st_size for folder in folders for p in folder.rglob("*") if p.is_file())
         return sum(pictures) / machine.GIB
-    if stage.name == "sft":
-        trained = 0 if config.sft.lora.rank else weights
-        return (3 * (2 * weights + 8 * trained) + 2 * weights) / machine.GIB
-    if stage.name == "grpo":
-        trained = 0 if config.grpo.lora.rank else weights
-        return ((config.grpo.keep_checkpoints + 1) * (4 * weights + 8 * trained) + 2 * weights) / machine.GIB
+    if stage.name in KEEPS:
+        section = config[stage.name]
+        trained = 0 if section.lora.rank else weights
+        held = 2 if stage.name == "sft" else 4
+        count = section.keep_checkpoints + 1 + bool(section.validation_rows)
+        return (count * (held * weights + 8 * trained) + 2 * weights) / machine.GIB
     return (4 * weights if stage.name == "base" else 50e6) / machine.GIB
 
 
@@ -65,7 +68,8 @@ def room(config: DictConfig, stages: Sequence[Stage]) -> Iterator[str]:
         free = machine.free_disk(place)
         if free < need:
             names = ", ".join(dict.fromkeys(stage.name for stage in together))
+            lower = "".join(f", or lower {s.name}.keep_checkpoints" for s in together if s.name in KEEPS)
             yield (
                 f"{place} has {free:.1f} GiB free, and {names} may write {need:.1f} GiB: "
-                "free some, set runs_dir= to a larger disk, or lower grpo.keep_checkpoints."
+                f"free some, or set runs_dir= to a larger disk{lower}."
             )
