@@ -162,6 +162,6 @@ def _templates(config: DictConfig, stages: Sequence[Stage], ahead: set[str]) -> 
 
 
 def _way_out(what: str) -> str:
-    if "=" in what:  # it was named by a key
+    if not what.startswith("the "):  # it was named by a key
         return " Give another folder, or copy it whole."
     return " Take that run's manifest.json away and give the same command again: the stage makes it anew."
