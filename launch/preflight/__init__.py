@@ -78,7 +78,11 @@ def notes(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
     sections = _sections(config, names)
     if not names or any(values.faults(config, sections)) or any(batches.faults(config, names)):
         return []
-    told = list(batches.notes(config, names, prepared.trained_on(config, stages)))
+    try:
+        rows = prepared.trained_on(config, stages)
+    except UserError:
+        return []  # it stands among the findings
+    told = list(batches.notes(config, names, rows))
     if names & MODEL_STAGES:
         told += [*models.notes(config, stages, names), *prepared.notes(config, stages, names)]
     return told

@@ -105,7 +105,8 @@ def _folders(config: DictConfig, stages: Sequence[Stage], ahead: set[str]) -> It
             yield f"model.path={config.model.path}", path if cached is None else cached
     users = {"base": {"sft", *ONE_CHECKPOINT}, "sft": {"grpo", *ONE_CHECKPOINT}, "grpo": {*ONE_CHECKPOINT}}
     for stage in stages:
-        if stage.name in users and stage.finished and ahead & users[stage.name]:
+        # One that counts its steps has left a model.
+        if stage.finished and ahead & users.get(stage.name, set()) and "steps" in RunDir(stage.path).manifest:
             yield f"the {stage.name} checkpoint {stage.path}/checkpoint", stage.path / "checkpoint"
     checkpoint = config.eval.checkpoint
     if ahead & {*ONE_CHECKPOINT} and checkpoint not in (*CHECKPOINT_STAGES, ENDPOINT):

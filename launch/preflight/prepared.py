@@ -53,11 +53,11 @@ def findings(config: DictConfig, stages: Sequence[Stage], ahead: set[str]) -> It
     if prep is None:
         return
     names = _wanted(ahead)
-    missing = [name for name in names if not (prep.path / f"rows/{name}.jsonl").is_file()]
-    if "grpo" in ahead and not (prep.path / "rl.parquet").is_file():
-        missing.append("rl")
-    if missing:
-        yield f"{prep.path} lacks the rows of {' and '.join(missing)}: {AGAIN.format(prep.path)}"
+    made = RunDir(prep.path).manifest.get("files", {})
+    files = [*(f"rows/{name}.jsonl" for name in names), *(["rl.parquet"] if "grpo" in ahead else [])]
+    if missing := [file for file in files if file in made and not (prep.path / file).is_file()]:
+        yield f"{prep.path} lacks {' and '.join(missing)}, which it has made: {AGAIN.format(prep.path)}"
+    if not _all_there(prep.path, names):
         return
     yield from _pictures(prep.path, names)
     try:
@@ -81,11 +81,15 @@ def notes(config: DictConfig, stages: Sequence[Stage], ahead: set[str]) -> Itera
     if prep is None:
         yield "Lengths of prompts and reasoning are compared with the model's budgets once prep is finished."
         return
-    if all((prep.path / f"rows/{name}.jsonl").is_file() for name in _wanted(ahead)):
+    if _all_there(prep.path, _wanted(ahead)):
         try:
             yield from _lengths(config, stages, prep.path, ahead)
         except UserError:
             return  # it stands among the findings
+
+
+def _all_there(prep: Path, names: Sequence[str]) -> bool:
+    return all((prep / f"rows/{name}.jsonl").is_file() for name in names)
 
 
 def _wanted(ahead: set[str]) -> list[str]:

@@ -120,14 +120,15 @@ class Healthy:
             )
             write_jsonl(run.path / f"rows/{half}.jsonl", (row.to_json() for row in rows))
         (run.path / "rl.parquet").touch()
-        run.finish({"sets": {name: {"rows": count} for name, count in SIZES.items()}})
+        files = dict.fromkeys([*(f"rows/{name}.jsonl" for name in SIZES), "rl.parquet"], "")
+        run.finish({"sets": {name: {"rows": count} for name, count in SIZES.items()}, "files": files})
 
     def finish(self, name: str) -> Path:
         """Finish the stage `name` with a checkpoint as it would leave one, which is returned."""
         stage = self.planned(name)[1][-1]
         run = stage.open()
         folder = write_model(stage.path / "checkpoint")
-        run.finish({"chat_template": ModelFolder(folder).template_hash})
+        run.finish({"steps": 4, "chat_template": ModelFolder(folder).template_hash})
         return folder
 
 

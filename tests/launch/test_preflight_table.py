@@ -5,6 +5,7 @@ says where such a thing was met: the address of a user's report, or `own`.
 """
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
@@ -181,7 +182,7 @@ CASES = {
         (), PREPARED, lambda world: world.prepare(words=600),
     ),
     "rows that vanished": Case(
-        f"{GITHUB}/Roblox/FAI-RL/pull/81", "grpo", ("lacks the rows of rl", "manifest.json"), (), PREPARED,
+        f"{GITHUB}/Roblox/FAI-RL/pull/81", "grpo", ("lacks rows/rl.jsonl", "manifest.json"), (), PREPARED,
         lambda world: (world.prep / "rows/rl.jsonl").unlink(),
     ),
     "picture gone": Case(
@@ -242,6 +243,10 @@ CASES = {
     "start checkpoint cut short": Case(
         "own", "grpo", ("the sft checkpoint", "it is not whole", "manifest.json"), (), TRAINED,
         lambda world: cut(world.checkpoint("sft") / "model.safetensors"),
+    ),
+    "start checkpoint gone": Case(
+        "own", "grpo", ("the sft checkpoint", "has no config.json", "manifest.json"), (), TRAINED,
+        lambda world: shutil.rmtree(world.checkpoint("sft")),
     ),
     "checkpoint that is none": Case(
         "own", "eval", ("eval.checkpoint=", "has no config.json"), ("eval.checkpoint=.",), PREPARED
