@@ -1,13 +1,17 @@
 """What the preflight says and stops nothing: updates, lengths, models; and how much disk is asked for."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from healthy import Healthy, pretend, write_model
 
 from launch.cli import main
 from launch.preflight import disk_need
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -122,8 +126,11 @@ def test_the_preflight_of_prepared_rows_imports_nothing_heavy(world):
         f"found = [name for name in {heavy!r} if name in sys.modules]\n"
         "sys.exit(f'imported {found}' if found else status)"
     )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     words = ["grpo", *world.given, "model.device=cpu", "dry_run=true", "grpo.validation_rows=10"]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr
     assert "RL prompts: p50" in done.stdout
 

@@ -142,7 +142,7 @@ CASES = {
     "optimizer without its package": Case(
         "own", "sft", ("optim=adamw_bnb_8bit", "bitsandbytes"), trl("optim=adamw_bnb_8bit")
     ),
-    "a secret": Case("own", "sft", ("holds a secret", "environment"), trl("hub_token=hf_abc")),
+    "a secret": Case("own", "sft", ("seems to hold a secret", "environment"), trl("hub_token=hf_abc")),
     # Batches.
     "no group": Case(f"{VERL}-recipe/pull/125", "grpo", ("every advantage is zero",), ("grpo.group_size=1",)),
     "updates of a step": Case("own", "grpo", ("grpo.mini_batch_size=16",), ("grpo.batch_size=60",)),
@@ -154,10 +154,10 @@ CASES = {
         "own", "grpo", ("take one of 1, 2",), ("model.grpo_micro_batch_size=3",)
     ),
     "tensor parallel": Case(
-        "own", "grpo", ("no multiple of grpo.tensor_parallel=3",), ("grpo.tensor_parallel=3",)
+        "own", "grpo", ("cluster.gpus=8", "grpo.tensor_parallel=3"), ("grpo.tensor_parallel=3",)
     ),
     "heads of the model": Case(
-        "own", "sft", ("5 attention heads", "grpo.tensor_parallel=2"), ("grpo.tensor_parallel=2",),
+        "own", "grpo", ("5 attention heads", "grpo.tensor_parallel=2"), ("grpo.tensor_parallel=2",),
         harm=lambda world: write_model(world.model, text_config={"num_attention_heads": 5}),
     ),
     "batch of SFT": Case("own", "sft", ("make it a multiple of 16",), ("sft.batch_size=60",)),
