@@ -13,7 +13,7 @@ from safetensors import safe_open
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from data_prep.errors import UserError
-from data_prep.tokens import PATCH_SIZE, token_side
+from data_prep.tokens import PATCH_SIZE, TILED, most_tiles, token_side
 from recipes import checkpoints
 from recipes.trust import trusts_code, untrusted
 
@@ -68,8 +68,11 @@ def load_processor(path: str, model: DictConfig) -> Any:
         raise UserError(
             f"{path} holds a tokenizer but no processor for pictures; save the processor there too."
         )
-    # "longest_edge" is the name of the budget in pixels of the whole picture, not of an edge.
-    processor.image_processor.size.longest_edge = model.max_image_tokens * PIXELS_PER_TOKEN[model.family]
+    if model.family == TILED:
+        processor.image_processor.max_patches = most_tiles(model.max_image_tokens)
+    else:
+        # "longest_edge" is the name of the budget in pixels of the whole picture, not of an edge.
+        processor.image_processor.size.longest_edge = model.max_image_tokens * PIXELS_PER_TOKEN[model.family]
     processor.tokenizer.padding_side = "left"
     return processor
 

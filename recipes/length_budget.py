@@ -11,7 +11,7 @@ from data_prep.atomic import write_jsonl
 from data_prep.errors import UserError
 from data_prep.prompts import PromptSpec, build_messages
 from data_prep.rows import Row
-from data_prep.tokens import ImageBudget, prompt_tokens
+from data_prep.tokens import ImageBudget, TileBudget, prompt_tokens
 
 NAMED = 5  # ids that an error message names
 WAY_OUT = "Raise model.max_prompt_tokens or lower model.max_image_tokens."
@@ -39,9 +39,11 @@ def _in_words(lengths: dict[str, int]) -> dict[str, str]:
     return {row_id: f"{tokens} tokens" for row_id, tokens in lengths.items()}
 
 
-def image_budget(processor: Any) -> ImageBudget:
+def image_budget(processor: Any) -> ImageBudget | TileBudget:
     """The arithmetic of a loaded processor's pictures."""
     image = processor.image_processor
+    if hasattr(image, "max_patches"):
+        return TileBudget(image.size.height, image.max_patches, processor.image_seq_length)
     return ImageBudget(image.patch_size, image.size.shortest_edge, image.size.longest_edge, image.merge_size)
 
 

@@ -26,7 +26,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
-from data_prep.tokens import token_side
+from data_prep.tokens import TILED, most_tiles, token_side
 from recipes.engines.server import lists
 from recipes.run_dir import RunDir
 from recipes.stages import checkpoint_path
@@ -70,10 +70,14 @@ def command(config: DictConfig, checkpoint: str) -> list[str]:
     take float16 for a checkpoint in float32.
     """
     model, vllm = config.model, config.vllm
-    pixels = {
-        "min_pixels": least_pixels(checkpoint, model.family),
-        "max_pixels": model.max_image_tokens * token_side(model.family) ** 2,
-    }
+    pixels = (
+        {"max_patches": most_tiles(model.max_image_tokens)}
+        if model.family == TILED
+        else {
+            "min_pixels": least_pixels(checkpoint, model.family),
+            "max_pixels": model.max_image_tokens * token_side(model.family) ** 2,
+        }
+    )
     return [
         executable() or "vllm", "serve", checkpoint,
         "--host", HOST,

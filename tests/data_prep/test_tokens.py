@@ -5,9 +5,19 @@ import random
 import pytest
 from PIL import Image
 
-from data_prep.tokens import MERGE, PATCH_SIZE, ImageBudget, prompt_tokens, token_side
+from data_prep.tokens import (
+    MERGE,
+    PATCH_SIZE,
+    TILED,
+    ImageBudget,
+    TileBudget,
+    most_tiles,
+    prompt_tokens,
+    token_side,
+)
 
 LIMITS = [(4, 16_384), (4, 256), (64, 64), (200, 300)]  # smallest and largest number of tokens
+QWEN = [family for family in PATCH_SIZE if family != TILED]
 CVSBENCH = [(1232, 224), (370, 370), (512, 512), (1024, 1024)]
 
 
@@ -22,7 +32,7 @@ def sizes(count: int) -> list[tuple[int, int]]:
     return (CVSBENCH + edges + drawn + halves + long)[:count]
 
 
-@pytest.mark.parametrize("family", PATCH_SIZE)
+@pytest.mark.parametrize("family", QWEN)
 def test_two_hundred_sizes_equal_the_processor(family):
     import recipes.torch_setup  # noqa: F401  isort: skip  before transformers
     from transformers import Qwen2VLImageProcessor
@@ -43,7 +53,7 @@ def test_two_hundred_sizes_equal_the_processor(family):
         assert budget.tokens(width, height) == rows * columns // MERGE**2
 
 
-@pytest.mark.parametrize("family", PATCH_SIZE)
+@pytest.mark.parametrize("family", QWEN)
 def test_every_size_of_a_grid_equals_the_processors_own_rule(family):
     import recipes.torch_setup  # noqa: F401  isort: skip  before transformers
     from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
@@ -55,6 +65,46 @@ def test_every_size_of_a_grid_equals_the_processors_own_rule(family):
             for height in range(max(2, -(-width // 200)), min(900, 200 * width), 37):
                 theirs = smart_resize(height, width, side, budget.min_pixels, budget.max_pixels)
                 assert budget.resized(width, height) == theirs[::-1], (width, height)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 6, 12])
+def test_tiles_equal_the_processors(most):
+    import recipes.torch_setup  # noqa: F401  isort: skip  before transformers
+    from transformers import GotOcr2ImageProcessor
+
+    processor = GotOcr2ImageProcessor(
+        size={"height": 448, "width": 448}, crop_to_patches=True, min_patches=1, max_patches=most
+    )
+    budget = TileBudget(448, most)
+    tried = [
+        *sizes(200),
+        (448, 448),
+        (896, 896),
+        (1344, 1344),
+        (1600, 900),
+        (2000, 1000),
+        (633, 633),
+        (634, 634),
+    ]
+    for width, height in tried:
+        tiles = processor.get_number_of_image_patches(height, width)
+        assert budget.tokens(width, height) == 2 + 256 * tiles, (width, height)
+
+
+def test_tiles_of_a_real_picture():
+    import recipes.torch_setup  # noqa: F401  isort: skip  before transformers
+    from transformers import GotOcr2ImageProcessor
+
+    processor = GotOcr2ImageProcessor(size={"height": 56, "width": 56}, crop_to_patches=True, max_patches=6)
+    for width, height in ((200, 60), (56, 56), (300, 200)):
+        made = processor(images=[Image.new("RGB", (width, height))], return_tensors="pt")["pixel_values"]
+        assert TileBudget(56, 6, 4).tokens(width, height) == 2 + 4 * len(made)
+
+
+@pytest.mark.parametrize(("tokens", "tiles"), [(256, 1), (512, 1), (1024, 3), (3328, 12)])
+def test_the_budget_holds_the_tiles_and_the_whole_picture(tokens, tiles):
+    assert most_tiles(tokens) == tiles
+    assert TileBudget(448, tiles).tokens(2000, 900) <= tokens + 2
 
 
 def test_cvsbenchs_pictures_under_the_papers_model():
