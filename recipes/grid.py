@@ -30,7 +30,8 @@ from data_prep.atomic import digest
 from data_prep.errors import UserError
 from recipes.run_dir import RunDir
 from recipes.stages import CHECKPOINT_STAGES, Stage
-from recipes.tables_published import CURVES, LETTERS, published_tables
+from recipes.tables_known import known_tables
+from recipes.tables_published import CURVES, LETTERS
 
 KEYS = {
     "grid": ("what", "paper", "tables", "cells"),
@@ -122,7 +123,7 @@ def _cell(path: Path, number: int, content: Any) -> Cell:
 
 
 def _check_places(path: Path, tables: Sequence[str], cells: Iterable[Cell]) -> None:
-    published = published_tables()
+    published = known_tables()
     for table in tables:
         _one_of(path, "tables", table, (*published, LETTERS))
     taken: set[tuple[str, str]] = set()

@@ -32,3 +32,11 @@ def iou_of(prediction: Mapping[str, Any], mode: str, threshold: float | None) ->
     """The IoU of a box; without `iou` its accuracy, where no `threshold` (reward.iou_threshold) cut it."""
     stored = prediction.get(f"iou{_SUFFIX[mode]}")
     return accuracy_of(prediction, mode) if stored is None and threshold is None else stored
+
+
+def parsed_of(prediction: Mapping[str, Any], mode: str) -> str | None:
+    """The answer as it was read ("" where none could be); None where the evaluation did not take this
+    reading of such an answer."""
+    if accuracy_of(prediction, mode) is None:
+        return None
+    return prediction[f"parsed{_SUFFIX[mode]}"]

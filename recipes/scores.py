@@ -22,6 +22,7 @@ from rewards import score_batch
 from rewards.box import box_text
 
 UNPARSED = "none"
+KEPT_OF_META = ("scenario", "long_tail")  # of MonoSR's rows, for its tables
 PAPER_LEVELS = (3, 4)  # of grounding; the paper's mean IoU is over the rows of both
 
 
@@ -52,6 +53,7 @@ def predict(
         "group": row.group,
         **{key: getattr(row, key) for key in CELL},
         "level": row.meta.get("level"),
+        **{key: row.meta[key] for key in KEPT_OF_META if key in row.meta},
         "answer_type": row.answer_type,
         "images": [image.path for image in row.images],
         "answer": row.answer,

@@ -14,10 +14,11 @@ from data_prep.atomic import write_text
 from recipes import tables_text
 from recipes.grid import Grid, Planned
 from recipes.tables_curve import curve_of
+from recipes.tables_known import TITLES, known_tables
 from recipes.tables_letters import letters_table
 from recipes.tables_model import Entry, Evaluation, Line, Table, measured, rank
 from recipes.tables_notes import comparability
-from recipes.tables_published import COMMON_ROWS, LETTERS, TITLES, Published, published_tables
+from recipes.tables_published import COMMON_ROWS, LETTERS, Published
 
 
 def write_tables(grid: Grid, work: Sequence[Planned], folder: Path, mode: str) -> list[Path]:
@@ -58,7 +59,7 @@ def build(name: str, evaluations: Sequence[Evaluation], mode: str) -> Table:
     placed = {e.rows[name]: e for e in evaluations if name in e.rows}
     if name == LETTERS:
         return letters_table(placed, mode)
-    published = published_tables()[name]
+    published = known_tables()[name]
     answers = {row: evaluation.predictions for row, evaluation in placed.items()}
     notes = comparability(placed.values(), published)
     if name in COMMON_ROWS and len(placed) > 1:

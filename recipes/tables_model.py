@@ -10,9 +10,10 @@ from omegaconf import DictConfig
 
 from data_prep.atomic import read_jsonl
 from data_prep.errors import UserError
-from recipes.grid_scores import Score, accuracy_of, iou_of
+from recipes.grid_scores import Score
 from recipes.run_dir import RunDir
 from recipes.statistics import bootstrap_ci
+from recipes.tables_monosr import MonoColumn, plain_mean
 from recipes.tables_published import HUMAN, Column, Number
 
 BEST, SECOND = 1, 2
@@ -104,14 +105,16 @@ class Table:
 
 
 def measured(
-    predictions: Sequence[Mapping[str, Any]], column: Column, mode: str, threshold: float | None = None
+    predictions: Sequence[Mapping[str, Any]],
+    column: Column | MonoColumn,
+    mode: str,
+    threshold: float | None = None,
 ) -> Score | None:
     """Our number of a column; None where no question was answered, or not every one was read in this mode."""
     chosen = [p for p in predictions if column.takes(p)]
-    if column.boxes:
-        values = [iou_of(p, mode, threshold) for p in chosen]
-    else:
-        values = [accuracy_of(p, mode) for p in chosen]
+    if isinstance(column, MonoColumn) and column.parts:
+        return plain_mean(chosen, column, mode)
+    values = [column.value(p, mode, threshold) for p in chosen]
     if not values or None in values:
         return None
     low, high = bootstrap_ci(values, [p["group"] for p in chosen])

@@ -30,7 +30,7 @@ def _reasons(evaluation: Evaluation, published: Published | None) -> Iterable[st
         return
     if evaluation.config.eval.blank:
         yield "the pictures are blank"
-    if published is not None:
+    if published is not None and published.benchmark == "cvsbench":
         yield from _sizes(evaluation, published)
 
 

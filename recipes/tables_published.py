@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.cvsbench import normalise_category
+from recipes.grid_scores import accuracy_of, iou_of
 
 FOLDER = Path(__file__).parent / "published"
 LETTERS = "letters"  # the one table of ours that no paper has; see recipes.tables_letters
@@ -80,6 +81,13 @@ class Column:
             return record["category"] == normalise_category(self.category, subset)
         return record["category"] in _PARTS.get(self.task, (record["category"],))
 
+    def value(self, prediction: Mapping[str, Any], mode: str, threshold: float | None) -> float | None:
+        """How right one answer is, in [0, 1]; None where the evaluation did not take this reading.
+
+        `threshold` is `reward.iou_threshold`, which a box's accuracy may rest on.
+        """
+        return iou_of(prediction, mode, threshold) if self.boxes else accuracy_of(prediction, mode)
+
 
 @dataclass(frozen=True)
 class Number:
@@ -92,13 +100,17 @@ class Number:
 
 @dataclass(frozen=True)
 class Published:
-    """A published table: heads of its rows and columns in the paper's order, and its numbers."""
+    """A published table: heads of its rows and columns in the paper's order, and its numbers.
+
+    Columns are of one kind: `Column` for CVSBench, `recipes.tables_monosr.MonoColumn` for MonoSR.
+    """
 
     name: str
     labels: tuple[str, ...]
     rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    columns: list[Column] = field(default_factory=list)
-    numbers: dict[tuple[str, Column], Number] = field(default_factory=dict)
+    columns: list[Any] = field(default_factory=list)
+    numbers: dict[tuple[str, Any], Number] = field(default_factory=dict)
+    benchmark: str = "cvsbench"
 
 
 _LABELS = {"method": "Model", "training": "Training", "cot": "CoT", "aux_view": "Auxiliary view"}
