@@ -35,7 +35,8 @@ def test_a_sound_release_ends_with_0_and_prepares_nothing(release, capfd):
     folder = next(Path("runs/imagination_cot").iterdir())
     assert folder.name.startswith("audit-")
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == {
-        "audit.json", "findings.jsonl", "config.yaml", "inputs.json", "command.txt", "environment.txt",
+        "attempts", "audit.json", "findings.jsonl", "config.yaml", "inputs.json", "command.txt",
+        "environment.txt",
     }  # fmt: skip
     assert json.loads((folder / "audit.json").read_text())["root"] == str(release)
     assert "check=true" in (folder / "command.txt").read_text()

@@ -231,7 +231,7 @@ CASES = {
         f"{GITHUB}/QwenLM/Qwen3-VL/issues/1052", "sft", ("is a qwen2_5_vl", "model.family=qwen3_vl"), (),
         harm=lambda world: write_model(world.model, model_type="qwen2_5_vl"),
     ),
-    "unknown family": Case("own", "sft", ("model.family=internvl is unknown",), ("model.family=internvl",)),
+    "unknown family": Case("own", "sft", ("model.family=llava is unknown",), ("model.family=llava",)),
     "no template": Case(
         "own", "sft", ("has no chat template", "chat_template.jinja"), (),
         harm=lambda world: (world.model / "chat_template.jinja").unlink(),
@@ -341,7 +341,12 @@ def test_no_shipped_recipe_gives_a_false_alarm(recipe, scale, model, tmp_path, m
     if scale == "tiny":  # it draws its release
         world.given = [word for word in world.given if word.startswith("runs_dir=")]
     chosen = [f"recipe={recipe}", f"scale={scale}", *([f"model={model}"] if model else [])]
-    assert world.findings("pipeline", *chosen) == []
+    found = world.findings("pipeline", *chosen)
+    if model == "internvl3_5_2b":  # which verl does not train, as its file says
+        assert [line for line in found if "verl 0.9.1 trains" not in line] == []
+        assert found
+    else:
+        assert found == []
 
 
 def test_all_that_is_shipped_is_looked_at():
