@@ -275,6 +275,13 @@ CASES = {
     "more GPUs than there are": Case(
         "own", "sft", ("cluster.gpus=16", "this machine shows 8"), ("cluster.gpus=16", "sft.batch_size=64"),
     ),
+    "time of a job": Case(
+        f"{GITHUB}/ashleve/lightning-hydra-template/issues/146", "sft", ("cluster.time=soon", "1-00:00:00"),
+        ("cluster=slurm", "cluster.time=soon"),
+    ),
+    "image that is not used": Case(
+        "own", "sft", ("add cluster.container=pyxis",), ("cluster=slurm", "cluster.image=my.sif")
+    ),
     # Data, reward, evaluation.
     "no release": Case("own", "prep", ("data.root=nowhere does not exist",), ("data.root=nowhere",)),
     "no reasoning": Case("own", "prep", ("teacher.path=nowhere",), ("teacher.path=nowhere",)),
