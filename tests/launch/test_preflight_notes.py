@@ -40,6 +40,11 @@ def test_the_shape_of_an_update_of_sft(world, given, shape):
     assert shape in told(world, "SFT: ", *given)
 
 
+def test_sharding_over_one_gpu_is_told_to_do_nothing(world):
+    assert "does nothing on one" in told(world, "sft.shard=zero2", "cluster.gpus=1")
+    assert not [line for line in world.notes("grpo") if "sft.shard" in line]
+
+
 def test_updates_are_counted_once_the_rows_are_known(world):
     assert "known once prep is finished" in told(world, "SFT: ")
     assert "known once prep is finished" in told(world, "GRPO: ")
