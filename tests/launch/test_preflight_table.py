@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from healthy import EMBEDDING, HEAD, Healthy, pretend, write_model, write_weights
 
-from launch.compose import group_choices
+from launch.compose import compose, group_choices
+from launch.pipeline import stages_of
+from launch.preflight import findings
 
 GITHUB = "https://github.com"
 VERL, TRL = f"{GITHUB}/verl-project/verl", f"{GITHUB}/huggingface/trl"
@@ -344,11 +346,13 @@ def test_no_shipped_recipe_gives_a_false_alarm(recipe, scale, model, tmp_path, m
     monkeypatch.chdir(tmp_path)
     pretend(monkeypatch)
     world = Healthy(tmp_path)
-    world.given = [word for word in world.given if not word.startswith(("recipe=", "model.path="))]
-    if scale == "tiny":  # it draws its release
-        world.given = [word for word in world.given if word.startswith("runs_dir=")]
-    chosen = [f"recipe={recipe}", f"scale={scale}", *([f"model={model}"] if model else [])]
-    assert world.findings("pipeline", *chosen) == []
+    world.recipe = recipe
+    # The model file names its model, and a small scale draws its release.
+    own = ("model.path", "data.root", "teacher.path") if scale == "tiny" else ("model.path",)
+    chosen = [f"scale={scale}", *([f"model={model}"] if model else [])]
+    given = [word for word in world.given if not word.startswith(own)]
+    config = compose([*given, *chosen])
+    assert findings(config, stages_of("pipeline", config)) == []
 
 
 def test_all_that_is_shipped_is_looked_at():
