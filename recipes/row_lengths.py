@@ -13,10 +13,11 @@ from typing import Any
 
 from data_prep.prompts import PromptSpec, prompt_text
 from data_prep.rows import Row
-from data_prep.tokens import PATCH_SIZE, ImageBudget, token_side
+from data_prep.tokens import PATCH_SIZE, TILED, ImageBudget, TileBudget, most_tiles, token_side
 from recipes.model_folder import ModelFolder
 from recipes.serve import least_pixels
 
+TILE = 448  # pixels a side of InternVL's tiles
 CHARACTERS = 4.0  # a token of English prose, where no tokenizer is at hand
 PIECES = re.compile(r"[^\n]*\n+|[^\n]+")
 TEXT = "\ue000"  # stands for a message's text while the template is rendered
@@ -62,9 +63,7 @@ class Measure:
         self._known: dict[str, int] = {}
         self._encode: Callable[[str], int] | None = None
         self._template: str | None = None
-        side = token_side(model.family)
-        least = least_pixels(str(folder or ""), model.family)
-        self.budget = ImageBudget(PATCH_SIZE[model.family], least, model.max_image_tokens * side**2)
+        self.budget = picture_budget(folder, model)
         if folder is not None and (folder / "tokenizer.json").is_file():
             from tokenizers import Tokenizer
 
@@ -115,6 +114,14 @@ class Measure:
                 before, _, after = render(self._template, pictures).partition(TEXT)
                 self._frames[pictures] = self._encode(before) + self._encode(after)
         return self._frames[pictures]
+
+
+def picture_budget(folder: Path | None, model: Any) -> ImageBudget | TileBudget:
+    """The arithmetic of pictures that the processor of `folder` will have under the budget of `model`."""
+    if model.family == TILED:
+        return TileBudget(TILE, most_tiles(model.max_image_tokens))
+    most = model.max_image_tokens * token_side(model.family) ** 2
+    return ImageBudget(PATCH_SIZE[model.family], least_pixels(str(folder or ""), model.family), most)
 
 
 def render(template: str, pictures: int) -> str:

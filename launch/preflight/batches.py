@@ -59,6 +59,8 @@ def notes(config: DictConfig, stages: set[str], rows: dict[str, int]) -> Iterato
     """How many updates SFT and GRPO make of `rows` (set to its rows; empty before the set is prepared)."""
     if "sft" in stages:
         yield _sft(config, rows.get("sft"))
+        if config.model.device == "cuda" and devices.count(config) == 1 and config.sft.shard != "none":
+            yield f"sft.shard={config.sft.shard} spreads the model over GPUs, and does nothing on one."
     if "grpo" in stages:
         yield _grpo(config, rows.get("rl"))
 

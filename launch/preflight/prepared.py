@@ -173,7 +173,8 @@ def _too_long(config: DictConfig, stages: Sequence[Stage], prep: Path, ahead: se
                 f"model.max_prompt_tokens={found.limit} ({_first(found)}): raise it to {found.longest}, or "
                 "lower model.max_image_tokens."
             )
-    reasoning = _measure(config, stages, prep, "sft", "reasoning") if _handed_over(prep, ahead) else None
+    taught = "grpo" in ahead and _handed_over(prep, ahead)
+    reasoning = _measure(config, stages, prep, "sft", "reasoning") if taught else None
     if reasoning and len(reasoning.above) > CUT_SHARE * reasoning.count:
         yield (
             f"{len(reasoning.above)} of {reasoning.count} texts that SFT learns from are longer than "

@@ -4,11 +4,13 @@ The release, the prepared rows, the model and the checkpoints are small files ma
 disk are pretended.
 """
 
+import copy
 import json
 import struct
+from functools import cache
 from pathlib import Path
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -31,6 +33,10 @@ CONFIG = {
     "tie_word_embeddings": True,
     "text_config": {"num_attention_heads": 32, "max_position_embeddings": 4096},
 }
+PLACES = {
+    "data.root": "release", "teacher.path": "reasoning.jsonl", "model.path": "model", "runs_dir": "runs",
+}  # fmt: skip
+HERE = tuple(f"{key}=" for key in PLACES)
 SIZES = {"sft": 70, "rl": 130, "test": 6}  # rows
 PACKAGES = {"verl": "0.9.1", "vllm": "0.24.0", "deepspeed": "0.18", "wandb": "0.20"}
 EMBEDDING, HEAD = "model.language_model.embed_tokens.weight", "lm_head.weight"
@@ -60,8 +66,14 @@ def write_model(folder: Path, **changes: object) -> Path:
     return folder
 
 
+@cache
+def composed(*words: str) -> DictConfig:
+    """Composing takes most of a case's time, and many cases share a configuration but for their folders."""
+    return compose([*words, *(f"{key}=/elsewhere" for key in PLACES)])
+
+
 class Healthy:
-    """The world of one test below `root`. `given` are the overrides that say where it is."""
+    """The world of one test below `root`. `places` are the keys that say where it is."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -69,16 +81,20 @@ class Healthy:
             (root / "release" / subset).mkdir(parents=True)
         (root / "reasoning.jsonl").touch()
         self.model = write_model(root / "model")
-        self.given = [
-            "recipe=imagination_cot",
-            f"data.root={root / 'release'}",
-            f"teacher.path={root / 'reasoning.jsonl'}",
-            f"model.path={self.model}",
-            f"runs_dir={root / 'runs'}",
-        ]
+        self.recipe = "imagination_cot"
+        self.places = {key: str(root / name) for key, name in PLACES.items()}
+
+    @property
+    def given(self) -> list[str]:
+        """The words of a command line in this world."""
+        return [f"recipe={self.recipe}", *(f"{key}={place}" for key, place in self.places.items())]
 
     def planned(self, command: str, *more: str) -> tuple[DictConfig, list[Stage]]:
-        config = compose([*self.given, *more])
+        config = composed(f"recipe={self.recipe}", *(word for word in more if not word.startswith(HERE)))
+        config = copy.deepcopy(config)
+        set_here = dict(word.split("=", 1) for word in more if word.startswith(HERE))
+        for key, place in {**self.places, **set_here}.items():
+            OmegaConf.update(config, key, place)
         return config, stages_of(command, config)
 
     def findings(self, command: str, *more: str) -> list[str]:

@@ -21,9 +21,10 @@ def world(tmp_path, monkeypatch):
     return Healthy(tmp_path)
 
 
-def told(world: Healthy, words: str, *given: str) -> str:
-    lines = [line for line in world.notes("pipeline", *given) if words in line]
-    assert len(lines) == 1, world.notes("pipeline", *given)
+def told(world: Healthy, words: str, *given: str, command: str = "grpo") -> str:
+    notes = world.notes(command, *given)
+    lines = [line for line in notes if words in line]
+    assert len(lines) == 1, notes
     return lines[0]
 
 
@@ -37,6 +38,11 @@ def told(world: Healthy, words: str, *given: str) -> str:
 )
 def test_the_shape_of_an_update_of_sft(world, given, shape):
     assert shape in told(world, "SFT: ", *given)
+
+
+def test_sharding_over_one_gpu_is_told_to_do_nothing(world):
+    assert "does nothing on one" in told(world, "sft.shard=zero2", "cluster.gpus=1")
+    assert not [line for line in world.notes("grpo") if "sft.shard" in line]
 
 
 def test_updates_are_counted_once_the_rows_are_known(world):
@@ -66,7 +72,7 @@ def test_lengths_stand_beside_their_budgets(world):
     world.prepare(words=40)
     assert "longest 41 of 512 tokens" in told(world, "SFT reasoning")
     assert "of 2048 tokens" in told(world, "RL prompts")
-    cut = told(world, "eval.max_new_tokens=30", "eval.max_new_tokens=30")
+    cut = told(world, "eval.max_new_tokens=30", "eval.max_new_tokens=30", command="pipeline")
     assert "41 tokens at p95" in cut
 
 
@@ -76,14 +82,14 @@ def test_a_few_long_texts_are_named_and_stop_nothing(world):
     first, *rest = path.read_text().splitlines()
     path.write_text("\n".join([first.replace("word", " ".join(["word"] * 20)), *rest]) + "\n")
     assert "1 are longer: cvsbench/fov/g2s/sft.0 (801 tokens)" in told(world, "SFT reasoning")
-    assert world.findings("pipeline") == []
+    assert world.findings("grpo") == []
 
 
 def test_without_the_tokenizer_lengths_are_estimated_and_refuse_nothing(world):
     world.prepare()
     (world.model / "tokenizer.json").unlink()
     assert "taken for four characters" in told(world, "RL prompts")
-    assert world.findings("pipeline", "model.max_prompt_tokens=200") == []
+    assert world.findings("grpo", "model.max_prompt_tokens=200") == []
 
 
 def test_weights_of_another_type_and_models_to_fetch_are_told(world):
@@ -143,3 +149,9 @@ def test_a_folder_that_is_fetched_is_looked_at_in_the_cache(world, tmp_path, mon
     found = world.findings("sft", "model.path=a/model")
     assert len(found) == 1
     assert "model.path=a/model is a qwen2_5_vl" in found[0]
+
+
+def test_a_login_node_needs_no_gpu(world, monkeypatch):
+    pretend(monkeypatch, gpus=0)
+    assert [line for line in world.findings("sft") if "no NVIDIA GPU" in line]
+    assert not [line for line in world.findings("sft", "cluster=slurm") if "GPU" in line]

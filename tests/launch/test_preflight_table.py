@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 from healthy import EMBEDDING, HEAD, Healthy, pretend, write_model, write_weights
 
-from launch.compose import group_choices
+from launch.compose import compose, group_choices
+from launch.pipeline import stages_of
+from launch.preflight import findings
+from recipes.verl_overrides import FAMILIES
 
 GITHUB = "https://github.com"
 VERL, TRL = f"{GITHUB}/verl-project/verl", f"{GITHUB}/huggingface/trl"
@@ -275,6 +278,13 @@ CASES = {
     "more GPUs than there are": Case(
         "own", "sft", ("cluster.gpus=16", "this machine shows 8"), ("cluster.gpus=16", "sft.batch_size=64"),
     ),
+    "time of a job": Case(
+        f"{GITHUB}/ashleve/lightning-hydra-template/issues/146", "sft", ("cluster.time=soon", "1-00:00:00"),
+        ("cluster=slurm", "cluster.time=soon"),
+    ),
+    "image that is not used": Case(
+        "own", "sft", ("add cluster.container=pyxis",), ("cluster=slurm", "cluster.image=my.sif")
+    ),
     # Data, reward, evaluation.
     "no release": Case("own", "prep", ("data.root=nowhere does not exist",), ("data.root=nowhere",)),
     "no reasoning": Case("own", "prep", ("teacher.path=nowhere",), ("teacher.path=nowhere",)),
@@ -337,16 +347,14 @@ def test_no_shipped_recipe_gives_a_false_alarm(recipe, scale, model, tmp_path, m
     monkeypatch.chdir(tmp_path)
     pretend(monkeypatch)
     world = Healthy(tmp_path)
-    world.given = [word for word in world.given if not word.startswith(("recipe=", "model.path="))]
-    if scale == "tiny":  # it draws its release
-        world.given = [word for word in world.given if word.startswith("runs_dir=")]
-    chosen = [f"recipe={recipe}", f"scale={scale}", *([f"model={model}"] if model else [])]
-    found = world.findings("pipeline", *chosen)
-    if model == "internvl3_5_2b":  # which verl does not train, as its file says
-        assert [line for line in found if "verl 0.9.1 trains" not in line] == []
-        assert found
-    else:
-        assert found == []
+    world.recipe = recipe
+    # The model file names its model, and a small scale draws its release.
+    own = ("model.path", "data.root", "teacher.path") if scale == "tiny" else ("model.path",)
+    chosen = [f"scale={scale}", *([f"model={model}"] if model else [])]
+    given = [word for word in world.given if not word.startswith(own)]
+    config = compose([*given, *chosen])
+    command = "pipeline" if config.model.family in FAMILIES else "sft"  # verl does not train every model
+    assert findings(config, stages_of(command, config)) == []
 
 
 def test_all_that_is_shipped_is_looked_at():

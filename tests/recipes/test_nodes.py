@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from data_prep.errors import UserError
 from launch.compose import compose
-from launch.values import batch_faults
+from launch.preflight.batches import faults as batch_faults
 from recipes import devices, ray_cluster, stop, verl_overrides, verl_stop
 from recipes.verl_schema import compose_verl
 
