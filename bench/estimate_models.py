@@ -4,6 +4,7 @@
 import recipes.torch_setup  # noqa: F401
 
 import contextlib
+import gc
 from math import isqrt
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,6 +76,7 @@ def configuration(geometry: Geometry) -> Qwen3VLConfig:
 
 def build(geometry: Geometry, numerics: Numerics) -> Qwen3VLForConditionalGeneration:
     """A randomly initialised model in training mode, on the device of `numerics`, with SFT's head."""
+    gc.collect()  # a model before it, which its head made a cycle of
     torch.manual_seed(0)
     with torch.device("cuda" if numerics.cuda else "cpu"):
         model = Qwen3VLForConditionalGeneration._from_config(
