@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from launch.estimate.activations import Adapter, Batch, Numerics, kept
-from launch.estimate.geometry import published
+from launch.estimate.geometry import LINEAR, published
 from launch.estimate.lines import ABOVE, BELOW, verdict
-from launch.estimate.memory import GIB, LOGITS_WHOLE, Grpo, Phase, Sft, grpo, sft, sft_states
+from launch.estimate.memory import ALL, GIB, LOGITS_WHOLE, Grpo, Phase, Sft, Trained, grpo, sft, sft_states
 from launch.estimate.speed import peaks, speeds, step_fit, work_of
 
 BOUND = 0.20  # of activations
@@ -42,65 +42,75 @@ class Compared:
         return self.estimated == self.measured if self.exact else abs(self.off) <= BOUND
 
 
-def states(name: str, adapter: Adapter | None = None) -> Iterator[Compared]:
+def states(name: str, part: Trained = ALL) -> Iterator[Compared]:
     """Parameters, gradients, AdamW and the peak of an update of the model `name`."""
     from bench import estimate_models as models
 
     batch, numerics = Batch(2, 256, 1, 64, 128, padded=False), Numerics(4, "sdpa", cuda=False)
     geometry = models.SIZES[name]
-    model: Any = models.build(geometry, numerics)
-    if adapter:
-        model = models.adapt(model, adapter)
+    model = models.only(models.build(geometry, numerics), part)
     held = models.update(model, geometry, batch, numerics)
-    reckoned = sft_states(geometry, "none", 1, 4, adapter)
-    label = f"{name}{' LoRA' if adapter else ''}"
+    reckoned = sft_states(geometry, "none", 1, 4, part)
+    label = f"{name}{_words(part)}"
     yield Compared(f"{label}: parameters", int(reckoned.weights), held.parameters, exact=True)
     yield Compared(f"{label}: gradients", int(reckoned.gradients), held.gradients, exact=True)
     yield Compared(f"{label}: AdamW", int(reckoned.optimizer), held.optimizer, exact=True)
     if held.peak is None:
         return
-    run = Sft(geometry, batch, numerics, "none", 1, checkpointing=False, accumulation=1, adapter=adapter)
+    run = Sft(geometry, batch, numerics, "none", 1, checkpointing=False, accumulation=1)
     yield Compared(f"{label}: peak of an update", int(sft(run).total), held.peak)
 
 
 def activations(
-    name: str, batch: Batch, numerics: Numerics, checkpointing: bool, adapter: Adapter | None = None
+    name: str, batch: Batch, numerics: Numerics, checkpointing: bool, part: Trained = ALL
 ) -> Compared:
     """What the model `name` without its head keeps for backward."""
     from bench import estimate_models as models
 
     geometry = models.SIZES[name]
     model: Any = models.build(geometry, numerics)
-    rows = models.inputs(geometry, batch)
-    backbone = model.model
-    whole = models.adapt(model, adapter) if adapter else model
+    rows, backbone = models.inputs(geometry, batch), model.model
+    whole = models.only(model, part)
     if checkpointing:
-        models.checkpoint(model, adapter is not None)
+        models.checkpoint(model, part.adapter is not None)
     with models.autocast(numerics):
         measured = models.kept_by(whole, lambda: backbone(**rows, use_cache=False))
-    reckoned = kept(geometry, batch, numerics, checkpointing, adapter).total
+    reckoned = kept(geometry, batch, numerics, checkpointing, part.adapter, part.vision_frozen).total
     words = [
         name, f"{batch.tokens} tokens", "bfloat16" if numerics.size == 2 else "float32", numerics.attention,
         *(["checkpointing"] if checkpointing else []), *(["padded"] if batch.padded else []),
-        *([f"LoRA {adapter.rank}, dropout {adapter.dropout:g}"] if adapter else []),
     ]  # fmt: skip
-    return Compared(", ".join(words), int(reckoned), measured)
+    return Compared(", ".join(words) + _words(part), int(reckoned), measured)
+
+
+def _words(part: Trained) -> str:
+    if part.adapter:
+        dropout = f", dropout {part.adapter.dropout:g}" if part.adapter.dropout else ""
+        return f", LoRA {part.adapter.rank} on {len(part.adapter.targets)}{dropout}"
+    return ", vision frozen" if part.vision_frozen else ""
 
 
 def measured(names: list[str]) -> Iterator[Compared]:
     """All comparisons on this machine."""
+    attention = Adapter(8, 0.0, LINEAR[:4])
     for name in names:
         yield from states(name)
-    yield from states(names[0], Adapter(8, 0.0))
+    for part in (Trained(Adapter(8, 0.0)), Trained(attention), Trained(vision_frozen=True)):
+        yield from states(names[0], part)
     for name, tokens, size, checkpointing in product(names, (128, 512), (4, 2), (False, True)):
         batch = Batch(2, tokens, 1, 64, tokens // 2, padded=False)
         yield activations(name, batch, Numerics(size, "sdpa", cuda=False), checkpointing)
     batch = Batch(2, 256, 1, 64, 128, padded=True)
-    for attention, size in product(("sdpa", "eager"), (4, 2)):
-        yield activations(names[0], batch, Numerics(size, attention, cuda=False), False)
-    for dropout, size in product((0.0, 0.1), (4, 2)):
-        numerics = Numerics(size, "sdpa", cuda=False)
-        yield activations(names[0], batch, numerics, False, Adapter(16, dropout))
+    for way, size in product(("sdpa", "eager"), (4, 2)):
+        yield activations(names[0], batch, Numerics(size, way, cuda=False), False)
+    parts = (
+        Trained(Adapter(16, 0.0)),
+        Trained(Adapter(16, 0.1)),
+        Trained(attention),
+        Trained(vision_frozen=True),
+    )
+    for part, size in product(parts, (4, 2)):
+        yield activations(names[0], batch, Numerics(size, "sdpa", cuda=False), False, part)
 
 
 def published_phases(run: dict[str, Any]) -> list[Phase]:
@@ -112,10 +122,10 @@ def published_phases(run: dict[str, Any]) -> list[Phase]:
     def batch(rows: int) -> Batch:
         return Batch(rows, tokens, 1, run["pictures"], answer, padded=False)
 
-    adapter = Adapter(run["lora"], 0.0) if run.get("lora") else None
+    part = Trained(Adapter(run["lora"], 0.0) if run.get("lora") else None)
     if run["stage"] == "sft":
         reckoned = sft(
-            Sft(geometry, batch(run["micro"][0]), numerics, run["shard"], run["gpus"], True, 2, adapter)
+            Sft(geometry, batch(run["micro"][0]), numerics, run["shard"], run["gpus"], True, 2, part)
         )
         # Its trainer holds all logits at once, where ours goes tile by tile.
         logits = LOGITS_WHOLE * geometry.text.vocab * batch(run["micro"][0]).all_tokens
@@ -133,7 +143,7 @@ def published_phases(run: dict[str, Any]) -> list[Phase]:
             gpu_memory=run["gpu_memory"] * GIB,
             checkpointing=True,
             packed=True,
-            adapter=adapter,
+            part=part,
             weights_off=run["offload"],
             moments_off=run["offload"],
             master=run["master"],

@@ -24,7 +24,7 @@ from torch.distributed._tools.mem_tracker import MemTracker
 
 from bench import estimate_models as models
 from launch.compose import compose
-from launch.estimate.memory import GIB, Sft, sft
+from launch.estimate.memory import ALL, GIB, Sft, sft
 from launch.estimate.setups import geometry_of, setups
 from launch.pipeline import stages_of
 
@@ -40,16 +40,17 @@ def run_of(words: list[str]) -> Sft:
     if geometry is None or geometry.vision.family != "qwen3_vl":
         raise SystemExit(f"{config.model.path} is no Qwen3-VL that the estimate knows.")
     (setup,) = setups(config, stages, geometry)
-    return replace(setup.sft(), accumulation=MICRO_BATCHES)
+    run = replace(setup.sft(), accumulation=MICRO_BATCHES)
+    if run.part != ALL and not run.numerics.cuda:
+        raise SystemExit("On the CPU torch's tracker takes no frozen weights: leave them all to be trained.")
+    return run
 
 
 def peak_of(run: Sft) -> dict[str, Any]:
     """Bytes of the second update's peak, as CUDA's allocator counts them, on the CPU as torch's tracker."""
-    model: Any = models.build(run.geometry, run.numerics)
-    if run.adapter:
-        model = models.adapt(model, run.adapter)
+    model: Any = models.only(models.build(run.geometry, run.numerics), run.part)
     if run.checkpointing:
-        models.checkpoint(model, run.adapter is not None)
+        models.checkpoint(model, run.part.adapter is not None)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-5, fused=True)
     device = "cuda" if run.numerics.cuda else "cpu"

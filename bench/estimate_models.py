@@ -4,6 +4,7 @@
 import recipes.torch_setup  # noqa: F401
 
 import contextlib
+import gc
 from math import isqrt
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ from torch.distributed._tools.mem_tracker import MemTracker
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 from trl.trainer.utils import add_fused_lm_head
 
-from launch.estimate.activations import Adapter, Batch, Numerics
+from launch.estimate.activations import Batch, Numerics
 from launch.estimate.geometry import Geometry, Text, Vision
-from recipes.sft import LORA_TARGETS
+from launch.estimate.memory import Trained
 
 IMAGE, FIRST_WORD = 5, 10  # token ids
 DTYPES = {2: torch.bfloat16, 4: torch.float32}
@@ -75,6 +76,7 @@ def configuration(geometry: Geometry) -> Qwen3VLConfig:
 
 def build(geometry: Geometry, numerics: Numerics) -> Qwen3VLForConditionalGeneration:
     """A randomly initialised model in training mode, on the device of `numerics`, with SFT's head."""
+    gc.collect()  # a model before it, which its head made a cycle of
     torch.manual_seed(0)
     with torch.device("cuda" if numerics.cuda else "cpu"):
         model = Qwen3VLForConditionalGeneration._from_config(
@@ -118,17 +120,18 @@ def autocast(numerics: Numerics) -> torch.autocast:
     return torch.autocast("cuda" if numerics.cuda else "cpu", torch.bfloat16, enabled=numerics.size == 2)
 
 
-def adapt(model: Any, adapter: Adapter) -> Any:
-    """`model` with LoRA where SFT puts it."""
-    return get_peft_model(
-        model,
-        LoraConfig(
-            r=adapter.rank,
-            lora_dropout=adapter.dropout,
-            target_modules=LORA_TARGETS,
-            task_type="CAUSAL_LM",
-        ),
+def only(model: Any, part: Trained) -> Any:
+    """`model` as SFT trains `part` of it."""
+    if part.adapter is None:
+        model.model.visual.requires_grad_(not part.vision_frozen)
+        return model
+    config = LoraConfig(
+        r=part.adapter.rank,
+        lora_dropout=part.adapter.dropout,
+        target_modules=rf".*language_model.*\.({'|'.join(part.adapter.targets)})",
+        task_type="CAUSAL_LM",
     )
+    return get_peft_model(model, config)
 
 
 def checkpoint(model: Any, adapted: bool) -> None:

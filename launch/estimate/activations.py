@@ -7,7 +7,7 @@ bfloat16 and 4 in float32; norms, softmax and rotary embeddings work in float32 
 
 from dataclasses import dataclass
 
-from launch.estimate.geometry import Geometry, Text, Vision
+from launch.estimate.geometry import LINEAR, Geometry, Text, Vision
 
 FULL = 4  # bytes of a float32
 STATISTIC = 4
@@ -67,28 +67,34 @@ def text_layer(text: Text, batch: Batch, numerics: Numerics) -> int:
 
 @dataclass(frozen=True)
 class Adapter:
-    """LoRA on every linear layer of the language model, everything else frozen."""
+    """LoRA on the linear layers `targets` of the language model, everything else frozen."""
 
     rank: int
     dropout: float
+    targets: tuple[str, ...] = LINEAR
 
 
 def adapted_layer(text: Text, batch: Batch, numerics: Numerics, adapter: Adapter) -> int:
     """`text_layer` with an adapter, whose weights peft keeps in float32.
 
-    A frozen norm does not keep what it scales. Below float32 every adapter casts its input for itself; with
-    dropout it keeps a copy and a mask (a byte a number on a GPU, a float32 on the CPU).
+    A frozen norm does not keep what it scales, nor a frozen linear layer its input. Below float32 every
+    adapter casts its input for itself; with dropout it keeps a copy and a mask (a byte a number on a GPU, a
+    float32 on the CPU).
     """
-    size = numerics.size
-    inputs = 5 * text.hidden + text.q + text.mlp  # of the seven linear layers together
-    own = size * (2 * text.hidden + text.mlp)  # what the frozen layers alone would have kept
-    token = -size * (2 * text.hidden + (text.q + text.kv) * text.qk_norm) + 7 * size * adapter.rank
-    copied = size < FULL or adapter.dropout > 0
-    token += size * inputs - own if copied else 0
-    token += (1 if numerics.cuda else FULL) * inputs if adapter.dropout else 0
-    adapters = adapter.rank * (2 * (text.hidden + text.q) + 2 * (text.hidden + text.kv))
-    adapters += adapter.rank * 3 * (text.hidden + text.mlp)
-    casts = size * adapters if size < FULL else 0
+    size, linear, targets = numerics.size, text.linear, adapter.targets
+    inputs = sum(linear[name][0] for name in targets)
+    token = -size * (2 * text.hidden + (text.q + text.kv) * text.qk_norm) + size * adapter.rank * len(targets)
+    token -= size * (2 * text.hidden + text.mlp)
+    if size < FULL or adapter.dropout:
+        token += size * inputs
+    else:  # they share what is there; attention keeps its own output
+        after_norms = any(name in targets for name in LINEAR[:3]) + any(
+            name in targets for name in LINEAR[4:6]
+        )
+        token += size * (after_norms * text.hidden + (LINEAR[6] in targets) * text.mlp)
+    if adapter.dropout:
+        token += (1 if numerics.cuda else FULL) * inputs
+    casts = size * adapter.rank * sum(sum(linear[name]) for name in targets) if size < FULL else 0
     return text_layer(text, batch, numerics) + token * batch.all_tokens + casts
 
 
@@ -118,20 +124,22 @@ def vision_block(vision: Vision, batch: Batch, numerics: Numerics) -> int:
     return patch * batch.patches(vision)
 
 
-def outside(geometry: Geometry, batch: Batch, numerics: Numerics, frozen: bool = False) -> int:
-    """Bytes that everything outside layers and blocks keeps: patches, mergers, positions, the last norm.
-
-    `frozen`: no weight out there is trained, so the vision tower keeps nothing.
-    """
+def outside(
+    geometry: Geometry,
+    batch: Batch,
+    numerics: Numerics,
+    vision_frozen: bool = False,
+    norm_frozen: bool = False,
+) -> int:
+    """Bytes that everything outside layers and blocks keeps: patches, mergers, positions, the last norm."""
     text, vision, size = geometry.text, geometry.vision, numerics.size
     patches = batch.patches(vision)
     mergers = (1 + vision.deepstack) * (3 * size + numerics.layer_norm - size) + size
     head_dim = vision.hidden // vision.heads
     patch = size * vision.pixels + mergers * vision.hidden + 2 * FULL * head_dim + 48
     token = 2 * size * text.head_dim + 8 + (FULL + size) * text.hidden + STATISTIC
-    if frozen:
-        return (token - size * text.hidden) * batch.all_tokens
-    return patch * patches + token * batch.all_tokens
+    token -= size * text.hidden * norm_frozen
+    return patch * patches * (not vision_frozen) + token * batch.all_tokens
 
 
 def head(text: Text, batch: Batch, numerics: Numerics, trained: bool) -> tuple[int, int]:
@@ -170,14 +178,16 @@ def kept(
     numerics: Numerics,
     checkpointing: bool,
     adapter: Adapter | None = None,
+    vision_frozen: bool = False,
 ) -> Kept:
     """What the model without its head keeps.
 
-    With gradient checkpointing a layer keeps its input alone and computes the rest again on the way back.
-    With an adapter the vision tower keeps nothing: no gradient passes through it.
+    With gradient checkpointing a layer keeps its input alone and computes the rest again on the way back. A
+    frozen vision tower keeps nothing, and with an adapter it is frozen: no gradient passes through it.
     """
     text, vision, size = geometry.text, geometry.vision, numerics.size
-    block = 0 if adapter else vision_block(vision, batch, numerics)
+    vision_frozen = vision_frozen or adapter is not None
+    block = 0 if vision_frozen else vision_block(vision, batch, numerics)
     layer = adapted_layer(text, batch, numerics, adapter) if adapter else text_layer(text, batch, numerics)
     of_text, of_vision = layer * text.layers, block * vision.depth
     going_back = batch.all_tokens * max(
@@ -185,8 +195,7 @@ def kept(
     )
     if checkpointing:
         of_text = size * text.hidden * batch.all_tokens * text.layers
-        of_vision = 0 if adapter else size * vision.hidden * batch.patches(vision) * vision.depth
+        of_vision = size * vision.hidden * batch.patches(vision) * vision.depth * (not vision_frozen)
         going_back += max(layer, block)
-    return Kept(
-        of_text, of_vision, outside(geometry, batch, numerics, frozen=adapter is not None), going_back
-    )
+    around = outside(geometry, batch, numerics, vision_frozen, norm_frozen=adapter is not None)
+    return Kept(of_text, of_vision, around, going_back)

@@ -6,7 +6,7 @@ which the tests compare. Nothing here imports torch or transformers.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 from data_prep.errors import UserError
 
 CHANNELS = 3
+LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 FAMILIES = ("qwen3_vl", "qwen2_5_vl", "internvl")
 PUBLISHED = Path(__file__).with_name("published.json")
 
@@ -42,6 +43,16 @@ class Text:
     @property
     def kv(self) -> int:
         return self.kv_heads * self.head_dim
+
+    @property
+    def linear(self) -> dict[str, tuple[int, int]]:
+        """A layer's linear layers: numbers in and out."""
+        hidden, mlp = self.hidden, self.mlp
+        sizes = (
+            (hidden, self.q), (hidden, self.kv), (hidden, self.kv), (self.q, hidden),
+            (hidden, mlp), (hidden, mlp), (mlp, hidden),
+        )  # fmt: skip
+        return dict(zip(LINEAR, sizes, strict=True))
 
     @property
     def embedding(self) -> int:
@@ -147,14 +158,10 @@ class Geometry:
     def tensors(self) -> int:
         return self.text.tensors + self.vision.tensors
 
-    def lora(self, rank: int) -> int:
-        """Parameters of an adapter on the language model's linear layers (`recipes.sft.LORA_TARGETS`)."""
-        text = self.text
-        attention = 2 * (text.hidden + text.q) + 2 * (text.hidden + text.kv)
-        return rank * text.layers * (attention + 3 * (text.hidden + text.mlp))
-
-    def lora_tensors(self) -> int:
-        return 14 * self.text.layers
+    def lora(self, rank: int, targets: Sequence[str] = LINEAR) -> int:
+        """Parameters of an adapter on the language model's linear layers `targets`."""
+        linear = self.text.linear
+        return rank * self.text.layers * sum(sum(linear[name]) for name in targets)
 
 
 def from_config(config: Mapping[str, Any], name: str = "") -> Geometry:

@@ -56,17 +56,34 @@ class States:
     buffers: float = 0
 
 
-def sft_states(
-    geometry: Geometry, shard: str, gpus: int, size: int, adapter: Adapter | None = None
-) -> States:
+@dataclass(frozen=True)
+class Trained:
+    """Which parameters are trained: of an adapter, of the language model alone, or all."""
+
+    adapter: Adapter | None = None
+    vision_frozen: bool = False
+
+    def split(self, geometry: Geometry) -> tuple[int, int, int]:
+        """Parameters that are frozen, parameters that are trained, and the tensors of these."""
+        if self.adapter:
+            own = geometry.lora(self.adapter.rank, self.adapter.targets)
+            tensors = 2 * geometry.text.layers * len(self.adapter.targets)
+            return geometry.parameters, own, tensors
+        if self.vision_frozen:
+            return geometry.vision.parameters, geometry.text.parameters, geometry.text.tensors
+        return 0, geometry.parameters, geometry.tensors
+
+
+ALL = Trained()
+
+
+def sft_states(geometry: Geometry, shard: str, gpus: int, size: int, part: Trained = ALL) -> States:
     """The states of SFT over `gpus` GPUs, whose model is of `size` bytes a parameter.
 
     Without several GPUs nothing is sharded, whatever `shard` says.
     """
-    frozen = geometry.parameters if adapter else 0
-    trained = geometry.lora(adapter.rank) if adapter else geometry.parameters
-    tensors = geometry.lora_tensors() if adapter else geometry.tensors
-    own = FULL if adapter else size  # peft keeps adapters in float32
+    frozen, trained, tensors = part.split(geometry)
+    own = FULL if part.adapter else size  # peft keeps adapters in float32
     if gpus == 1 or shard == "none":
         buckets = own * trained if gpus > 1 else 0  # DDP copies gradients into buckets of its own
         return States(
@@ -74,7 +91,7 @@ def sft_states(
         )
     if shard == "fsdp":
         weights = (size * frozen + FULL * trained) / gpus + _gathered(geometry, size)
-        unsharded = 0 if adapter else 2 * size * _root(geometry)
+        unsharded = 0 if part.adapter else 2 * size * _root(geometry)
         return States(weights, FULL * trained / gpus, 2 * FULL * trained / gpus + STEP * tensors, unsharded)
     masters = 3 * FULL * trained / gpus
     if shard == "zero2":
@@ -108,7 +125,7 @@ class Sft:
     gpus: int
     checkpointing: bool
     accumulation: int
-    adapter: Adapter | None = None
+    part: Trained = ALL
 
 
 def sft(run: Sft) -> Phase:
@@ -118,9 +135,10 @@ def sft(run: Sft) -> Phase:
     while what was kept goes.
     """
     geometry, size = run.geometry, run.numerics.size
-    states = sft_states(geometry, run.shard, run.gpus, size, run.adapter)
-    held = kept(geometry, run.batch, run.numerics, run.checkpointing, run.adapter)
-    head_kept, head_moment = head(geometry.text, run.batch, run.numerics, trained=run.adapter is None)
+    part = run.part
+    states = sft_states(geometry, run.shard, run.gpus, size, part)
+    held = kept(geometry, run.batch, run.numerics, run.checkpointing, part.adapter, part.vision_frozen)
+    head_kept, head_moment = head(geometry.text, run.batch, run.numerics, trained=part.adapter is None)
     before = states.gradients if run.accumulation > 1 else 0
     first_layer = held.total + held.layer
     last_layer = held.total - held.text + held.layer
@@ -154,7 +172,7 @@ class Grpo:
     gpu_memory: float
     checkpointing: bool
     packed: bool
-    adapter: Adapter | None = None
+    part: Trained = ALL
     weights_off: bool = False
     moments_off: bool = False
     master: int = FULL
@@ -164,9 +182,9 @@ class Grpo:
 def grpo(run: Grpo) -> list[Phase]:
     """The phases of a step in their order. The reference waits on the host and is gathered by layers."""
     geometry, size = run.geometry, run.numerics.size
-    trained = geometry.lora(run.adapter.rank) if run.adapter else geometry.parameters
-    everything = geometry.parameters + (trained if run.adapter else 0)
-    weights, moments = run.master * everything / run.gpus, 2 * run.moment * trained / run.gpus
+    frozen, trained, _ = run.part.split(geometry)
+    adapter = run.part.adapter
+    weights, moments = run.master * (frozen + trained) / run.gpus, 2 * run.moment * trained / run.gpus
     gradients = run.master * trained / run.gpus
     gathered = _gathered(geometry, size)
     idle_weights, idle_moments = weights * (not run.weights_off), moments * (not run.moments_off)
@@ -175,11 +193,11 @@ def grpo(run: Grpo) -> list[Phase]:
     own = size * geometry.parameters / run.tensor_parallel
     # Whole tensors pass one at a time; the embedding is the largest, in the master's dtype and in bfloat16.
     tensor = (run.master + size) * geometry.text.embedding
-    held = kept(geometry, run.update, run.numerics, run.checkpointing, run.adapter)
+    held = kept(geometry, run.update, run.numerics, run.checkpointing, adapter, run.part.vision_frozen)
     loss = LOGITS_UPDATE[run.packed] * vocab * run.update.all_tokens
     at_loss, going_back = held.total, held.total + held.layer
-    root = (size + FULL) * _root(geometry) * (run.adapter is None)  # its gradient, whole and as it is reduced
-    layer = kept(geometry, run.log_probs, run.numerics, True, run.adapter).layer
+    root = (size + FULL) * _root(geometry) * (adapter is None)  # its gradient, whole and as it is reduced
+    layer = kept(geometry, run.log_probs, run.numerics, True, adapter).layer
     entropy = LOGITS_LOG_PROBS[run.packed] * vocab * run.log_probs.all_tokens
     update = (
         Phase("", activations=at_loss, logits=loss)

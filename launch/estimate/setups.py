@@ -8,8 +8,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from launch.estimate.activations import Adapter, Batch, Numerics
-from launch.estimate.geometry import Geometry, find, of_build
-from launch.estimate.memory import Grpo, Phase, Sft, evaluation, grpo, sft
+from launch.estimate.geometry import LINEAR, Geometry, find, of_build
+from launch.estimate.memory import Grpo, Phase, Sft, Trained, evaluation, grpo, sft
 from launch.local import used_gpus
 from recipes.run_dir import RunDir
 from recipes.stages import Stage
@@ -90,7 +90,7 @@ class Setup:
             gpus=self.gpus,
             checkpointing=model.gradient_checkpointing,
             accumulation=section.batch_size // (micro * self.gpus),
-            adapter=Adapter(section.lora.rank, section.lora.dropout) if section.lora.rank else None,
+            part=self._part(section.lora.rank, section.lora.dropout),
         )
 
     def grpo(self) -> Grpo:
@@ -109,10 +109,17 @@ class Setup:
             gpu_memory=self.config.cluster.gpu_memory * GIGABYTE,
             checkpointing=model.gradient_checkpointing,
             packed=numerics.attention == "flash_attention_2",
-            adapter=Adapter(section.lora.rank, LORA_DROPOUT) if section.lora.rank else None,
+            part=self._part(section.lora.rank, LORA_DROPOUT),
             weights_off=self._sets(f"{OFFLOAD}.param_offload"),
             moments_off=self._sets(f"{OFFLOAD}.optimizer_offload"),
         )
+
+    def _part(self, rank: int, dropout: float) -> Trained:
+        model = self.config.model
+        targets = tuple(OmegaConf.select(model, "lora_targets", default=LINEAR))
+        known = tuple(name for name in targets if name in LINEAR)
+        frozen = OmegaConf.select(model, "freeze_vision", default=False)
+        return Trained(Adapter(rank, dropout, known) if rank else None, frozen)
 
     def _sets(self, key: str) -> bool:
         """Whether the user has verl's `key` on."""

@@ -16,10 +16,11 @@ from bench import estimate_gpu
 from bench.estimate import activations, measured, states
 from bench.estimate_models import SIZES, build, configuration, inputs
 from launch.estimate.activations import Adapter, Batch, Numerics
-from launch.estimate.geometry import PUBLISHED, from_config, published
-from launch.estimate.memory import sft_states
+from launch.estimate.geometry import LINEAR, PUBLISHED, from_config, published
+from launch.estimate.memory import ALL, Trained, sft_states
 
 FLOAT, BFLOAT = Numerics(4, "sdpa", cuda=False), Numerics(2, "sdpa", cuda=False)
+PARTS = (Trained(Adapter(16, 0.1)), Trained(Adapter(8, 0.0, LINEAR[:4])), Trained(vision_frozen=True))
 MOMENTS = ("exp_avg", "exp_avg_sq")
 SMALL_TEXT = {
     "vocab_size": 900, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3,
@@ -89,9 +90,9 @@ def test_published_configurations_have_these_counts():
         assert counted(on_meta(config)) == (published()[name].parameters, published()[name].tensors), name
 
 
-@pytest.mark.parametrize("adapter", [None, Adapter(8, 0.0)], ids=["full", "lora"])
-def test_parameters_gradients_and_optimizer_are_exact(adapter):
-    found = list(states("1M", adapter))
+@pytest.mark.parametrize("part", [ALL, *PARTS], ids=["all", "lora", "attention", "text"])
+def test_parameters_gradients_and_optimizer_are_exact(part):
+    found = list(states("1M", part))
     assert sum(one.exact for one in found) == 3
     assert [one.what for one in found if not one.holds] == []
 
@@ -110,8 +111,9 @@ def test_activations_with_a_mask_are_near_what_torch_keeps(attention):
     assert one.holds, one
 
 
-def test_activations_of_an_adapter_are_near_what_torch_keeps():
-    one = activations("1M", Batch(2, 200, 1, 64, 100, False), BFLOAT, False, Adapter(16, 0.1))
+@pytest.mark.parametrize("part", PARTS, ids=["lora", "attention", "text"])
+def test_activations_of_a_part_are_near_what_torch_keeps(part):
+    one = activations("1M", Batch(2, 200, 1, 64, 100, False), BFLOAT, False, part)
     assert one.holds, one
 
 
