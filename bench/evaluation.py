@@ -32,6 +32,7 @@ STUB = "tests/recipes/eval_endpoint.py"
 CONCURRENCY = 64
 LEAST_SHARE = 0.9
 MOST_GROWTH = 1.1  # of the peak of memory, from FEW rows to `most`
+MOST_A_ROW = 1.0  # KiB that a further row adds to the peak of scoring
 FEW = 2000
 LOOP = 12  # rows of the plain loop
 LARGE, SMALL = (512, 512), (64, 48)  # pixels of the pictures, for speed and for memory
@@ -86,7 +87,7 @@ def answer_all(folder: Path, base_url: str) -> dict[str, float]:
     if failures:
         raise SystemExit(f"{len(failures)} rows were not answered")
     peak = _peak()
-    summarise(list(read_jsonl(folder / "predictions.jsonl")))
+    summarise(read_jsonl(folder / "predictions.jsonl"))
     rise = min(CONCURRENCY * 3, len(answered) - 2)
     return {
         "rows": len(answered),
@@ -147,6 +148,7 @@ def measure(latency: float, rows: int, most: int) -> dict[str, Any]:
                 memory.append(in_a_process(folder / str(count), base_url))
     ideal = CONCURRENCY / latency
     few, many = memory
+    a_row = 1024 * (many["scored"] - few["scored"]) / (most - FEW)
     return {
         "concurrency": CONCURRENCY,
         "latency_s": latency,
@@ -163,8 +165,11 @@ def measure(latency: float, rows: int, most: int) -> dict[str, Any]:
         "growth": round(many["peak"] / few["peak"], 3),
         f"scored_mib_{FEW}": round(few["scored"], 1),
         f"scored_mib_{most}": round(many["scored"], 1),
-        "limits": f"share > {LEAST_SHARE}, growth < {MOST_GROWTH}",
-        "holds": speed["steady"] / ideal > LEAST_SHARE and many["peak"] / few["peak"] < MOST_GROWTH,
+        "scored_kib_a_row": round(a_row, 2),
+        "limits": f"share > {LEAST_SHARE}, growth < {MOST_GROWTH}, scored_kib_a_row < {MOST_A_ROW}",
+        "holds": speed["steady"] / ideal > LEAST_SHARE
+        and many["peak"] / few["peak"] < MOST_GROWTH
+        and a_row < MOST_A_ROW,
     }
 
 

@@ -15,6 +15,7 @@ import datetime
 import heapq
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,21 +61,19 @@ def run(run: RunDir) -> None:
     failures = _answer(run, source, asked)
     unasked = {} if failures else _ask_again(run, source)
     _set_failures(run, failures | unasked, config.eval.allow_failures)
-    # In one order, whichever answer came first: sums of fractions depend on it in their last digit.
-    predictions = sorted(read_jsonl(run.path / "predictions.jsonl"), key=lambda p: p["id"])
-    if sorted(p["id"] for p in predictions) != sorted(asked - failures.keys()):
-        raise RuntimeError(f"{run.path / 'predictions.jsonl'} does not hold every test row exactly once")
-    if not predictions:
+    count = _check_whole(run.path / "predictions.jsonl", asked - failures.keys())
+    if not count:
         raise UserError(f"no row was answered; {run.path / 'failures.jsonl'} says why.")
-    scores = summarise(predictions) | {"provenance": _provenance(run, len(predictions), len(failures))}
+    scores = summarise(read_jsonl(run.path / "predictions.jsonl"))
+    scores |= {"provenance": _provenance(run, count, len(failures))}
     scores["provenance"]["attempts"] = len(attempts.read(run.path))
     write_json(run.path / "scores.json", scores)
     numbers = {key: value for key, value in scores["overall"].items() if isinstance(value, (int, float))}
     with metrics_log(run) as metrics:
-        metrics.append({"step": len(predictions), **numbers})
+        metrics.append({"step": count, **numbers})
     run.finish(
         {
-            "rows": len(predictions),
+            "rows": count,
             "failures": len(failures),
             "accuracy": scores["overall"]["accuracy"],
             "predictions_sha256": sha256_file(run.path / "predictions.jsonl"),
@@ -122,6 +121,14 @@ def _stream(source: Path, wanted: set[str], rotated: int = 0) -> Iterator[Row]:
             yield rotate_options(row, rotated)
 
 
+def _check_whole(predictions: Path, wanted: set[str]) -> int:
+    """How many predictions there are: one for each of the `wanted` ids."""
+    ids = Counter(prediction["id"] for prediction in read_jsonl(predictions))
+    if ids.keys() != wanted or ids.total() != len(wanted):
+        raise RuntimeError(f"{predictions} does not hold every test row exactly once")
+    return len(wanted)
+
+
 def _answer(run: RunDir, source: Path, asked: set[str]) -> dict[str, str]:
     """Append a prediction for every row that has none; returns why rows have none, by their id."""
     prompt, reward = prompt_of(run), reward_settings.options(run.config.reward)
@@ -141,8 +148,9 @@ def _ask_again(run: RunDir, source: Path) -> dict[str, str]:
     The official reading alone takes the second reply (`completion_retry`); returns why rows have none.
     """
     target = run.path / "predictions.jsonl"
-    predictions = list(read_jsonl(target))
-    wanted = {p["id"] for p in predictions if p.get("retried_official") and "completion_retry" not in p}
+    wanted = {
+        p["id"] for p in read_jsonl(target) if p.get("retried_official") and "completion_retry" not in p
+    }
     if not wanted:
         return {}
 
@@ -155,7 +163,7 @@ def _ask_again(run: RunDir, source: Path) -> dict[str, str]:
 
     failures = _ask(run, "retries.jsonl", wanted, rows, record)
     replies = {reply["id"]: reply for reply in read_jsonl(run.path / "retries.jsonl")}
-    write_jsonl(target, (p | replies.get(p["id"], {}) | {"run": p["run"]} for p in predictions))
+    write_jsonl(target, (p | replies.get(p["id"], {}) | {"run": p["run"]} for p in read_jsonl(target)))
     return failures
 
 

@@ -1,39 +1,28 @@
 """Where the official reading differs from the strict one, and how much of it is the article "A"."""
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from recipes.official import read_box, read_letter
+from recipes.judged import Boxed, Judged
 from recipes.statistics import paired_difference
 
-_ANSWER = re.compile(r"<answer>.*?(?:</answer>|$)", re.IGNORECASE | re.DOTALL)
-_WORD = re.compile(r"\w+")
-REASONING_FROM = 3  # words beside the answer block from which a reply counts as reasoning
 
-
-def official_gap(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def official_gap(answers: Sequence[Judged]) -> dict[str, Any]:
     """`choice`, all choice rows; `reasoning`, those answered with words around the answer block; `boxes`.
 
     A part without rows is None.
     """
-    choice = [p for p in predictions if p["answer_type"] == "choice"]
+    choice = [p for p in answers if p.answer_type == "choice"]
+    boxes = [(p.box, p.group) for p in answers if p.box]
     return {
         "choice": _letters(choice),
-        "reasoning": _letters([p for p in choice if reasons(p["completion"])]),
-        "boxes": _boxes([p for p in predictions if p["answer_type"] == "box"]),
+        "reasoning": _letters([p for p in choice if p.reasoned]),
+        "boxes": _boxes([box for box, _ in boxes], [group for _, group in boxes]),
     }
 
 
-def reasons(completion: str) -> bool:
-    """Whether a reply has words beside its answer block (a bare "The answer is B." has few)."""
-    around = _ANSWER.sub(" ", completion)
-    words = _WORD.findall(around)
-    return len(words) > REASONING_FROM + 1 if around == completion else len(words) >= REASONING_FROM
-
-
-def _letters(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _letters(answers: Sequence[Judged]) -> dict[str, Any] | None:
     """Accuracies and their paired difference, official minus strict, with interval and p over image groups.
 
     `lost` and `gained` count the answers right in the strict reading alone and in the official one alone.
@@ -43,16 +32,15 @@ def _letters(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """
     if not answers:
         return None
-    readings = [read_letter(p["completion"]) for p in answers]
-    strict = [p["accuracy"] for p in answers]
-    official = [p["accuracy_official"] for p in answers]
-    found = paired_difference(strict, official, [p["group"] for p in answers])
+    strict = [p.accuracy for p in answers]
+    official = [p.accuracy_official or 0.0 for p in answers]  # a choice row always has one
+    found = paired_difference(strict, official, [p.group for p in answers])
     changed = Counter(
-        (before > after, reading.article)
-        for before, after, reading in zip(strict, official, readings, strict=True)
+        (before > after, answer.article)
+        for before, after, answer in zip(strict, official, answers, strict=True)
         if before != after
     )
-    rules = Counter(reading.rule or "none" for reading in readings)
+    rules = Counter(p.rule_official for p in answers)
     return {
         "n": len(answers),
         "accuracy": sum(strict) / len(answers),
@@ -63,14 +51,14 @@ def _letters(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         "p": found.p,
         "lost": changed[True, True] + changed[True, False],
         "gained": changed[False, True] + changed[False, False],
-        "from_article": sum(reading.article for reading in readings),
+        "from_article": sum(p.article for p in answers),
         "lost_to_article": changed[True, True],
         "gained_by_article": changed[False, True],
         **{rule: rules[rule] for rule in ("cue", "free", "none")},
     }
 
 
-def _boxes(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _boxes(boxes: Sequence[Boxed], groups: Sequence[str]) -> dict[str, Any] | None:
     """Mean IoUs and their paired difference, official minus strict, and what changes a box.
 
     `shrunk` counts the boxes divided by the factor of a picture that the toolkit makes smaller, `share`
@@ -78,21 +66,21 @@ def _boxes(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     without a list (the 2 of "bbox_2d" is one), `retried` the replies without a box, after which the toolkit
     asks once more.
     """
-    if not answers:
+    if not boxes:
         return None
-    strict, official = [p["iou"] for p in answers], [p["iou_official"] for p in answers]
-    found = paired_difference(strict, official, [p["group"] for p in answers])
-    units = Counter(p["unit_official"] for p in answers)
+    strict, official = [box.strict.iou for box in boxes], [box.official.iou for box in boxes]
+    found = paired_difference(strict, official, groups)
+    units = Counter(box.unit_official for box in boxes)
     return {
-        "n": len(answers),
-        "mean_iou": sum(strict) / len(answers),
-        "mean_iou_official": sum(official) / len(answers),
+        "n": len(boxes),
+        "mean_iou": sum(strict) / len(boxes),
+        "mean_iou_official": sum(official) / len(boxes),
         "difference": found.difference,
         "low": found.low,
         "high": found.high,
         "p": found.p,
         "shrunk": units["shrunk"],
         "share": units["share"],
-        "first_numbers": sum(read_box(p["completion"], None).rule == "numbers" for p in answers),
-        "retried": sum(p["retried_official"] for p in answers),
+        "first_numbers": sum(box.numbers_official for box in boxes),
+        "retried": sum(box.retried_official for box in boxes),
     }

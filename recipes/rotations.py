@@ -50,7 +50,8 @@ def across_rotations(passes: Mapping[int, Sequence[Mapping[str, Any]]]) -> dict[
     records = []
     for rotation, values in right.items():
         low, high = bootstrap_ci(values, groups)
-        bias = letter_bias([kept[rotation][name] for name in names])
+        asked = [kept[rotation][name] for name in names]
+        bias = letter_bias([p["parsed"] for p in asked], [p["answer"] for p in asked], groups)
         record = {"rotation": rotation, "accuracy": sum(values) / len(names), "low": low, "high": high}
         record["letter_distance"] = bias and bias["distance"]
         if records:

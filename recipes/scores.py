@@ -14,6 +14,7 @@ from typing import Any
 from data_prep.rows import Row
 from data_prep.scoring import frame
 from recipes import official
+from recipes.judged import CELL, CLOSED, READINGS, Boxed, Judged, judged
 from recipes.letter_bias import letter_bias
 from recipes.official_gap import official_gap
 from recipes.statistics import bootstrap_ci
@@ -21,9 +22,6 @@ from rewards import score_batch
 from rewards.box import box_text
 
 UNPARSED = "none"
-CELL = ("subset", "task", "category")
-CLOSED = ("choice", "yes_no")  # answer types whose answers can be counted
-READINGS = {"": "parsed", "_flexible": "parsed_flexible", "_official": "parsed_official"}
 PAPER_LEVELS = (3, 4)  # of grounding; the paper's mean IoU is over the rows of both
 
 
@@ -122,42 +120,43 @@ def _boxes(row: Row, scored: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def summarise(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(predictions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """{"overall": scores, "cells": [{subset, task, category, scores}], "official": ..., "levels": ...}.
 
     See `_scores` for the keys of a scores dictionary, `recipes.official_gap` for `official`. `levels` holds
     the scores of the grounding rows by level ("3", "4", ..., and "3+4", which the paper reports); it is
-    empty without such rows.
+    empty without such rows. The predictions are read once, and their order does not matter.
     """
-    cells: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for prediction in predictions:
-        cells.setdefault(tuple(prediction[key] for key in CELL), []).append(prediction)
+    answers = judged(predictions)
+    cells: dict[tuple[str, ...], list[Judged]] = {}
+    for answer in answers:
+        cells.setdefault(answer.cell, []).append(answer)
     by_cell = [
         {**dict(zip(CELL, cell, strict=True)), **_scores(members)} for cell, members in sorted(cells.items())
     ]
     # The best that can be said without looking: for every category its own most frequent answer, or its own
     # answers drawn by lot.
     blind = {
-        f"{key}_by_category": sum(cell[key] * cell["n"] for cell in by_cell) / max(1, len(predictions))
+        f"{key}_by_category": sum(cell[key] * cell["n"] for cell in by_cell) / max(1, len(answers))
         for key in ("majority", "prior_matching")
     }
     return {
-        "overall": {**_scores(predictions), **blind},
+        "overall": {**_scores(answers), **blind},
         "cells": by_cell,
-        "levels": _levels(predictions),
-        "official": official_gap(predictions),
+        "levels": _levels(answers),
+        "official": official_gap(answers),
     }
 
 
-def _levels(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    boxes = [p for p in predictions if p["answer_type"] == "box" and p["level"] is not None]
-    wanted = {str(level): {level} for level in sorted({p["level"] for p in boxes})}
+def _levels(answers: Sequence[Judged]) -> dict[str, Any]:
+    boxes = [p for p in answers if p.box and p.level is not None]
+    wanted = {str(level): {level} for level in sorted({p.level for p in boxes if p.level is not None})}
     wanted |= {"+".join(map(str, PAPER_LEVELS)): set(PAPER_LEVELS)}
-    members = {name: [p for p in boxes if p["level"] in levels] for name, levels in wanted.items()}
+    members = {name: [p for p in boxes if p.level in levels] for name, levels in wanted.items()}
     return {name: _scores(found) for name, found in members.items() if found}
 
 
-def _scores(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _scores(answers: Sequence[Judged]) -> dict[str, Any]:
     """Accuracies with their 95 % intervals over image groups, what they are to be compared with, and habits.
 
     Shares are fractions of `n` rows. Baselines: `chance` is the mean accuracy of uniform guesses,
@@ -168,87 +167,90 @@ def _scores(predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     `letter_bias` tests the two against each other. With box rows there are the keys of `_box_scores`
     besides.
     """
-    n = len(predictions)
-    groups = [p["group"] for p in predictions]
-    closed = [p for p in predictions if p["answer_type"] in CLOSED]
-    boxes = [p for p in predictions if p["answer_type"] == "box"]
-    gold = Counter(str(p["answer"]) for p in closed)
+    n = len(answers)
+    groups = [p.group for p in answers]
+    closed = [p for p in answers if p.answer_type in CLOSED]
+    lettered = [p for p in closed if p.answer_type == "choice"]
+    boxes = [p.box for p in answers if p.box]
+    gold = Counter(p.gold for p in closed)
     majority_answer, majority_count = min(gold.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
     return {
         "n": n,
         "groups": len(set(groups)),
-        **_measured("accuracy", "", predictions),
-        **_measured("accuracy", "_flexible", predictions),
-        **_measured("accuracy", "_official", predictions),
-        "chance": sum(p["chance"] for p in predictions) / n,
+        **_measured([p.accuracy for p in answers], groups, "accuracy", ""),
+        **_measured([p.accuracy_flexible for p in answers], groups, "accuracy", "_flexible"),
+        **_measured([p.accuracy_official for p in answers], groups, "accuracy", "_official"),
+        "chance": sum(p.chance for p in answers) / n,
         "majority": (majority_count + _constant_boxes(boxes)) / n,
         "majority_answer": majority_answer,
         "constant": {answer: count / n for answer, count in sorted(gold.items())},
         "prior_matching": sum(count**2 for count in gold.values()) / max(1, len(closed)) / n,
-        "score": sum(p["score"] for p in predictions) / n,
-        "format": sum(p["format"] for p in predictions) / n,
+        "score": sum(p.score for p in answers) / n,
+        "format": sum(p.format for p in answers) / n,
         **{
-            f"unparsed{reading}": sum(not p[key] for p in predictions) / n
-            for reading, key in READINGS.items()
+            f"unparsed{reading}": sum(p.unparsed[place] for p in answers) / n
+            for place, reading in enumerate(READINGS)
         },
-        "truncated": sum(p["truncated"] for p in predictions) / n,
-        "mean_tokens": sum(p["tokens"] for p in predictions) / n,
-        "letters": _counts(p["parsed"] or UNPARSED for p in closed),
+        "truncated": sum(p.truncated for p in answers) / n,
+        "mean_tokens": sum(p.tokens for p in answers) / n,
+        "letters": _counts(p.parsed or UNPARSED for p in closed),
         "gold": dict(sorted(gold.items())),
-        "letter_bias": letter_bias(predictions),
-        **_box_scores(boxes),
+        "letter_bias": letter_bias(
+            [p.parsed for p in lettered], [p.gold for p in lettered], [p.group for p in lettered]
+        ),
+        **_box_scores(boxes, [p.group for p in answers if p.box]),
     }
 
 
-def _constant_boxes(boxes: Sequence[Mapping[str, Any]]) -> float:
+def _constant_boxes(boxes: Sequence[Boxed]) -> float:
     """Summed IoU of always giving, for each size of the target picture, the median of the right boxes."""
     golds: dict[str, list[Sequence[float]]] = {}
     for box in boxes:
-        golds.setdefault(str(box["target_size"]), []).append(box["answer"])
-    return sum(
-        official.score_box(tuple(map(median, zip(*members, strict=True))), gold).iou
-        for members in golds.values()
-        for gold in members
-    )
+        golds.setdefault(box.target_size, []).append(box.gold)
+    total = 0.0
+    for members in golds.values():
+        middle = tuple(map(median, zip(*members, strict=True)))
+        total += sum(official.score_box(middle, gold).iou for gold in members)
+    return total
 
 
-def _box_scores(boxes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _box_scores(boxes: Sequence[Boxed], groups: Sequence[str]) -> dict[str, Any]:
     """Of the box rows alone, in the strict and in the official reading; nothing where there are none.
 
     `mean_iou` with its interval; `accuracy_at` IoU threshold -> share; `valid_box`, the share that a box
     was read from, and `null_boxes`, how many not: these have IoU 0 and stay in every denominator;
     `center_hit`, the share whose centre lies in the gold box. `out_of_range` is the share with a coordinate
-    off the picture.
+    off the picture. `groups` has the image group of each box.
     """
     if not boxes:
         return {}
     n = len(boxes)
-    found: dict[str, Any] = {"boxes": n, "out_of_range": sum(p["out_of_range"] > 0 for p in boxes) / n}
-    for reading in ("", "_official"):
-        found |= _measured("iou", reading, boxes, name="mean_iou")
+    found: dict[str, Any] = {"boxes": n, "out_of_range": sum(box.out_of_range > 0 for box in boxes) / n}
+    for reading, scores in (("", [b.strict for b in boxes]), ("_official", [b.official for b in boxes])):
+        found |= _measured([score.iou for score in scores], groups, "mean_iou", reading, "mean_iou_")
         found |= {
             f"accuracy_at{reading}": {
-                str(t): sum(p[f"iou{reading}"] >= t for p in boxes) / n for t in official.THRESHOLDS
+                str(t): sum(score.iou >= t for score in scores) / n for t in official.THRESHOLDS
             },
-            f"valid_box{reading}": sum(p[f"valid_box{reading}"] for p in boxes) / n,
-            f"null_boxes{reading}": sum(not p[f"valid_box{reading}"] for p in boxes),
-            f"center_hit{reading}": sum(p[f"center_hit{reading}"] for p in boxes) / n,
+            f"valid_box{reading}": sum(score.valid for score in scores) / n,
+            f"null_boxes{reading}": sum(not score.valid for score in scores),
+            f"center_hit{reading}": sum(score.center_hit for score in scores) / n,
         }
     return found
 
 
 def _measured(
-    key: str, reading: str, predictions: Sequence[Mapping[str, Any]], name: str = ""
+    values: Sequence[float | None], groups: Sequence[str], name: str, reading: str, ends: str = ""
 ) -> dict[str, float | None]:
-    """The mean of a value under `name` (or its key) and its interval; None where no row has the value."""
-    kept = [p for p in predictions if p[f"{key}{reading}"] is not None]
-    values = [p[f"{key}{reading}"] for p in kept]
-    ends = ("low", "high") if not name else (f"{name}_low", f"{name}_high")
-    if predictions and not kept:
-        return dict.fromkeys((f"{name or key}{reading}", *(f"{end}{reading}" for end in ends)))
-    interval = bootstrap_ci(values, [p["group"] for p in kept])
-    measured = dict(zip((f"{end}{reading}" for end in ends), interval, strict=True))
-    return {f"{name or key}{reading}": sum(values) / len(values), **measured}
+    """The mean of the values that are there and its interval, low and high; None where none is there."""
+    names = [f"{name}{reading}", f"{ends}low{reading}", f"{ends}high{reading}"]
+    kept = [value for value in values if value is not None]
+    if not kept:
+        return dict.fromkeys(names)
+    low, high = bootstrap_ci(
+        kept, [group for value, group in zip(values, groups, strict=True) if value is not None]
+    )
+    return dict(zip(names, (sum(kept) / len(kept), low, high), strict=True))
 
 
 def _counts(values: Iterable[str]) -> dict[str, int]:

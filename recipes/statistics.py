@@ -15,7 +15,7 @@ import numpy as np
 LEVEL = 0.95
 TAILS = ((1.0 - LEVEL) / 2, (1.0 + LEVEL) / 2)
 _EXACT_UP_TO = 12  # groups that differ; 2^12 sign patterns are enumerated, more are sampled
-_DRAWS_AT_ONCE = 2_000_000  # bounds the memory of the bootstrap
+_DRAWS_AT_ONCE = 200_000  # bounds the memory of the bootstrap
 
 
 class Difference(NamedTuple):

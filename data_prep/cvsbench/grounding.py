@@ -10,7 +10,7 @@ from typing import Any
 from data_prep.cvsbench import fields
 from data_prep.cvsbench.fields import FieldError, PictureFieldError
 from data_prep.cvsbench.records import RecordReader
-from data_prep.cvsbench.toolkit import MARKED_LEVEL, grounding_differences, noted
+from data_prep.cvsbench.toolkit import MARKED_LEVEL, grounding_differences, noted, resume_differences
 from data_prep.quarantine import Quarantined
 from data_prep.rows import ImageRef, Row
 from rewards.box import box_text
@@ -39,6 +39,7 @@ class GroundingReader(RecordReader):
             yield self.set_aside(f"{self.stem}/?", line, error)
             return
         group = self.group(image_id)
+        resumed = resume_differences(self.repeats(record, image_id, view))
         for index, question in indexed:
             row_id, category = f"{self.stem}/{image_id}.{view}.L?.q{index}", ""
             try:
@@ -60,7 +61,8 @@ class GroundingReader(RecordReader):
             yield Row(
                 id=row_id, benchmark="cvsbench", subset=self.source.subset, task=self.source.task,
                 category=category, group=group, images=images, question=text, options=None, answer=answer,
-                answer_type="box", meta={**meta, "level": level, "direction": direction} | noted(toolkit),
+                answer_type="box", meta={**meta, "level": level, "direction": direction}
+                | noted([*toolkit, *resumed]),
             )  # fmt: skip
 
     def _direction(self, record: dict[str, Any]) -> str:

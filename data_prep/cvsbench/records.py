@@ -61,6 +61,12 @@ class RecordReader:
             raise FieldError(f"`questions` is not a list of questions: {nested!r:.80}")
         yield from enumerate(nested)
 
+    def repeats(self, record: dict[str, Any], image_id: str, view: str) -> bool:
+        """Whether the flat record that was read last is the second or a later one without a number of its own
+        on that image and view."""
+        unnumbered = record.get("questions") is None and fields.identifier(record, ("q_index",)) is None
+        return unnumbered and self._flat[image_id, view] > 1
+
     def set_aside(
         self, row_id: str, line: int, error: FieldError, group: str = "", category: str = ""
     ) -> Quarantined:

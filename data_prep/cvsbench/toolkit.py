@@ -92,6 +92,12 @@ def grounding_differences(
     return found
 
 
+def resume_differences(repeated: bool) -> list[Difference]:
+    """Of a flat question without a number; `repeated`: another one on its picture and view came before."""
+    why = "an earlier question on the same picture and view has the same key"
+    return [_does("resume_collision", f"skips the row when it resumes a run: {why}")] if repeated else []
+
+
 def noted(differences: list[Difference]) -> dict[str, list[Difference]]:
     """What a row's `meta` says of them: nothing where there are none."""
     return {"toolkit": differences} if differences else {}

@@ -6,7 +6,13 @@ from typing import Any
 from data_prep.cvsbench import categories, fields
 from data_prep.cvsbench.fields import FieldError, PictureFieldError
 from data_prep.cvsbench.records import RecordReader
-from data_prep.cvsbench.toolkit import Difference, composite_differences, noted, vqa_differences
+from data_prep.cvsbench.toolkit import (
+    Difference,
+    composite_differences,
+    noted,
+    resume_differences,
+    vqa_differences,
+)
 from data_prep.quarantine import Quarantined
 from data_prep.rows import ImageRef, Row
 
@@ -30,6 +36,7 @@ class VqaReader(RecordReader):
             yield self.set_aside(f"{self.stem}/?", line, error)
             return
         group = self.group(image_id)
+        resumed = resume_differences(self.repeats(record, image_id, view))
         for index, own in indexed:
             question = own if own is record else _with_defaults(own, record)
             row_id = f"{self.stem}/{image_id}.{view}.q{index}"
@@ -47,7 +54,7 @@ class VqaReader(RecordReader):
                 id=row_id, benchmark="cvsbench", subset=self.source.subset, task=self.source.task,
                 category=category, group=group, images=images, question=text, options=choices, answer=letter,
                 meta={"file": self.source.path, "line": line, "view": view, "hidden_images": hidden}
-                | noted(self.differences(question, [image.path for image in images])),
+                | noted([*self.differences(question, [image.path for image in images]), *resumed]),
             )  # fmt: skip
 
     def category(self, question: dict[str, Any], choices: dict[str, str]) -> str:

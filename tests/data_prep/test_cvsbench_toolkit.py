@@ -150,3 +150,20 @@ def test_a_direction_that_only_the_file_tells_is_missed(root):
         "questions": [{"level": 4, "question": "?", "answer": [1, 2, 5, 6]}],
     }  # fmt: skip
     assert rules(read(root, "fov", "gs_grounding/s2g", record)) == ["direction"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [((None, None, None), [0, 1, 1]), ((0, 1, 2), [0, 0, 0]), ((None, 7, None), [0, 0, 1]), ((None,), [0])],
+)
+def test_questions_without_a_number_share_a_key_when_the_toolkit_resumes(root, numbers, expected):
+    put_vqa(root, "fov", "g2s", *(asked("fov", street_path=STREET, q_index=number) for number in numbers))
+    found = [rules(row) for row in read_release(root, ["fov"], ["g2s"], "test")]
+    assert found == [["resume_collision"] if collides else [] for collides in expected]
+
+
+def test_nested_questions_and_other_views_share_no_key(root):
+    nested = {"sample_id": "0007", "view_id": 2, "street_path": STREET, "questions": [question(), question()]}
+    other = question(sample_id="0007", view_id=3, street_path="fov/data/street/0007/3.jpg")
+    put_vqa(root, "fov", "g2s", nested, other)
+    assert [rules(row) for row in read_release(root, ["fov"], ["g2s"], "test")] == [[]] * 3

@@ -4,7 +4,7 @@ import pytest
 from test_evaluate_scores import REWARD, row
 
 from data_prep.rows import ImageRef
-from recipes.official_gap import reasons
+from recipes.judged import reasons
 from recipes.scores import predict, summarise
 
 SATELLITE = ImageRef("s.png", "satellite", "", 512, 512)
