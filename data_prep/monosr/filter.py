@@ -1,19 +1,20 @@
-"""The observability filter: of every picture the objects, and of all pictures those, that one view can tell about.
+"""The observability filter: of every picture the objects, and of all pictures those, that one view can tell
+about.
 
 Stages of the paper (MonoSR, section 3.1), each object falling at the first one that it fails:
 
-1. *visibility*: it reaches behind the camera; is cut off by the picture's edge, or hidden, by too much; or covers
-   too few pixels.
+1. *visibility*: it reaches behind the camera; is cut off by the picture's edge, or hidden, by too much; or
+   covers too few pixels.
 2. *quality*: its box cannot be used, is implausibly large or flat, or disagrees with its 2D box.
 3. *complexity*: the picture is left with too few or too many objects; all of them fall.
 4. *ambiguity*: a question whose answers one cannot tell apart. That is judged question by question
    (`data_prep.monosr.questions`).
 
-The paper gives the limits, not how they are measured. Ours: truncation is the annotation's, else the share of the
-projected box that lies outside the picture. Occlusion is the annotation's, else the share of the object's part in
-the picture that other boxes hide. Area is that of the projected box inside the picture. The 2D box disagrees when
-more of it than `discrepancy` lies outside the projected box, or it leaves so much of that box empty, where what is
-hidden may be empty.
+The paper gives the limits, not how they are measured. Ours: truncation is the annotation's, else the share
+of the projected box that lies outside the picture. Occlusion is the annotation's, else the share of the
+object's part in the picture that other boxes hide. Area is that of the projected box inside the picture. The
+2D box disagrees when more of it than `discrepancy` lies outside the projected box, or it leaves so much of
+that box empty, where what is hidden may be empty.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -71,8 +72,8 @@ class Thresholds:
 class Judged:
     """A scene and what the filter made of it.
 
-    - `full`: with every object of the picture. `reasons`: (n,) number in `REASONS` of why an object fell, -1 for
-      one that is left.
+    - `full`: with every object of the picture. `reasons`: (n,) number in `REASONS` of why an object fell, -1
+      for one that is left.
     - `measures`: what was measured of every object, (n,) each: truncation, occlusion, area, discrepancy.
     """
 

@@ -155,7 +155,7 @@ def _line(name: str, values: Iterable[int]) -> str:
 
 
 def draw(judged: Judged, reason: str, file: Path) -> Image.Image:
-    """The picture with the boxes of its objects: red what fell for `reason`, green what was left, grey the rest.
+    """The picture with its boxes: red what fell for `reason`, green what was left, grey the rest.
 
     Raises:
         OSError: the picture cannot be read.

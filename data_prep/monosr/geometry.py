@@ -1,8 +1,8 @@
 """Boxes in a picture: their rectangles, and what of them is seen, by casting rays at boxes.
 
 Everything here takes many objects at once, of any number of pictures; frames and units are those of
-`data_prep.monosr.scene`. A ray starts at the camera; its direction is K^-1 (u, v, 1), so that the distance along
-it is the depth z in metres.
+`data_prep.monosr.scene`. A ray starts at the camera; its direction is K^-1 (u, v, 1), so that the distance
+along it is the depth z in metres.
 """
 
 from collections.abc import Iterator
@@ -10,13 +10,14 @@ from collections.abc import Iterator
 import numpy as np
 
 RAYS = 12  # a side of the grid of rays over an object's rectangle
-_PAIRS = 2048  # pairs of boxes that are looked at together
+_PAIRS = 256  # pairs of boxes that are looked at together: what a processor's cache holds
 
 
 def rectangles(corners: np.ndarray, K: np.ndarray) -> np.ndarray:
     """(n, 4) x1, y1, x2, y2 in pixels around the projected corners (n, 8, 3), of cameras K (n, 3, 3).
 
-    It may leave the picture. All NaN where a corner is not in front of the camera: there is no rectangle then.
+    It may leave the picture. All NaN where a corner is not in front of the camera: there is no rectangle
+    then.
     """
     depth = corners[..., 2]
     front = (depth > 1e-6).all(1)
@@ -53,13 +54,13 @@ def pixel_rays(pixels: np.ndarray, K: np.ndarray) -> np.ndarray:
 def entry(
     rays: np.ndarray, center: np.ndarray, size: np.ndarray, R: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where rays enter a box: depth (n, g) in metres, inf where they miss it, and the axis (n, g) of the face.
+    """Where rays enter a box: depth (n, g) in metres, inf where they miss it; axis (n, g) of the face.
 
     Args:
         rays: (n, g, 3) from the camera; `center`, `size` (n, 3) and `R` (n, 3, 3) are one box for each n.
     """
     start = -np.einsum("nji,nj->ni", R, center)[:, None, :]  # the camera in the box's own frame
-    along = np.einsum("nji,ngj->ngi", R, rays)
+    along = rays @ R  # R^T of every ray
     half = size[:, None, :] / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         inverse = 1 / along
@@ -106,9 +107,11 @@ def seen_shares(
     cast = pixel_rays(pixels, K[targets])
     own, _ = entry(cast, center[targets], size[targets], R[targets])
     hit, hidden = np.isfinite(own), np.zeros(own.shape, bool)
-    for one, other in _may_hide(picture, shown, targets):
+    depths = center[:, 2, None] + np.array([-1, 1]) * (np.abs(R[:, 2]) * size / 2).sum(1)[:, None]
+    for one, other in _may_hide(picture, shown, depths, targets):
         depth, _ = entry(cast[one], center[other], size[other], R[other])
-        np.logical_or.at(hidden, one, depth < own[one])
+        first = np.flatnonzero(np.concatenate([[True], one[1:] != one[:-1]]))
+        hidden[one[first]] |= np.logical_or.reduceat(depth < own[one], first, axis=0)
     hits = hit.sum(1)
     with np.errstate(invalid="ignore"):
         result[targets] = np.where(hits > 0, (hit & ~hidden).sum(1) / np.maximum(hits, 1), np.nan)
@@ -116,15 +119,20 @@ def seen_shares(
 
 
 def _may_hide(
-    picture: np.ndarray, shown: np.ndarray, targets: np.ndarray
+    picture: np.ndarray, shown: np.ndarray, depths: np.ndarray, targets: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs (index into `targets`, index of an object) of one picture whose rectangles overlap, in parts."""
+    """Pairs (index into `targets`, ascending; index of an object) of one picture, in parts.
+
+    Their rectangles overlap, and the other object begins before the target ends; `depths` (n, 2) says where
+    an object begins and ends.
+    """
     first = np.searchsorted(picture, picture[targets], "left")
     count = np.searchsorted(picture, picture[targets], "right") - first
     one = np.repeat(np.arange(len(targets)), count)
     other = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
     meeting = area(overlap(shown[targets][one], shown[other]))
-    pairs = np.flatnonzero((other != targets[one]) & ~(meeting == 0))  # NaN: it may hide anything
+    before = (other != targets[one]) & (depths[other, 0] < depths[targets[one], 1])
+    pairs = np.flatnonzero(before & ~(meeting == 0))  # NaN: it may hide anything
     for start in range(0, len(pairs), _PAIRS):
         part = pairs[start : start + _PAIRS]
         yield one[part], other[part]

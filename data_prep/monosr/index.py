@@ -1,8 +1,8 @@
 """An Omni3D file as an index on disk: its scenes in order, any range of them, by any number of processes.
 
 A file of several gigabytes is read once (`build`), its annotations go to disk as fixed-size records, and are
-joined to their images by ids alone: about 45 MB of memory for a million annotations, and 60 MB for the images of
-all six sources. From then on scenes are read from the records, in the order of the file's images.
+joined to their images by ids alone: about 45 MB of memory for a million annotations, and 60 MB for the
+images of all six sources. From then on scenes are read from the records, in the order of the file's images.
 
     index.json       the file it was made of, how many images and annotations, why annotations were left out
     images.bin       a record an image that can be used, paths.bin their paths
@@ -26,8 +26,20 @@ from data_prep.atomic import write_json
 from data_prep.monosr import geometry
 from data_prep.monosr.json_arrays import BrokenJsonError, read_arrays
 from data_prep.monosr.records import (
-    ANNOTATION, FAULTS, IMAGE, IMAGE_ASIDE, MALFORMED, NO_BOX, NO_CATEGORY, NO_IMAGE, REPEATED,
-    UNRELIABLE, MalformedError, annotations, image, malformed,
+    ANNOTATION,
+    FAULTS,
+    IMAGE,
+    IMAGE_ASIDE,
+    MALFORMED,
+    NO_BOX,
+    NO_CATEGORY,
+    NO_IMAGE,
+    REPEATED,
+    UNRELIABLE,
+    MalformedError,
+    annotations,
+    image,
+    malformed,
 )  # fmt: skip
 from data_prep.monosr.scene import CORNER_SIGNS, SOURCES, Scene
 
@@ -39,10 +51,10 @@ UNUSABLE = {NO_BOX: "no_3d_box", UNRELIABLE: "unreliable"}
 
 
 def build(path: Path, folder: Path, source: str | Mapping[int, str]) -> "Index":
-    """Index the Omni3D file `path` in `folder`, whole or not at all; an index that is there is taken as it is.
+    """Index the Omni3D file `path` in `folder`, whole or not at all; one that is there is taken as it is.
 
-    A bad image or annotation is listed in `faults.jsonl`. So is a file that is cut short or no JSON: its index
-    has no scene, for a picture of which objects are missing would give wrong names and wrong views.
+    A bad image or annotation is listed in `faults.jsonl`. So is a file that is cut short or no JSON: its
+    index has no scene, for a picture of which objects are missing would give wrong names and wrong views.
 
     Args:
         source: the file's, a key of `SOURCES`; for a merged file dataset id -> source.
@@ -80,8 +92,8 @@ class Index:
     def scenes(self, start: int = 0, stop: int | None = None) -> Iterator[Scene]:
         """The scenes of images `start` to `stop`, each with every object that its picture shows.
 
-        An object whose annotation cannot be used is there by its category: it may be mistaken for another one.
-        Its centre, size and rotation are NaN, so no filter lets it through.
+        An object whose annotation cannot be used is there by its category: it may be mistaken for another
+        one. Its centre, size and rotation are NaN, so no filter lets it through.
         """
         stop = len(self) if stop is None else min(stop, len(self))
         if start >= stop:

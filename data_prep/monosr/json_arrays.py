@@ -1,9 +1,10 @@
 """Read the top-level arrays of a JSON file of any size with flat memory.
 
-Omni3D's files are one object whose arrays (`images`, `annotations`, ...) hold up to millions of objects. About a
-megabyte is decoded at once: everything up to its last `}` is put in brackets and parsed as a whole. That is valid
-JSON exactly where the piece holds whole elements of one array, so nothing has to count brackets. Where it is not
-(the end of an array, `NaN`, which Python writes and JSON does not know), the elements are decoded one at a time.
+Omni3D's files are one object whose arrays (`images`, `annotations`, ...) hold up to millions of objects.
+About a megabyte is decoded at once: everything up to its last `}` is put in brackets and parsed as a whole.
+That is valid JSON exactly where the piece holds whole elements of one array, so nothing has to count
+brackets. Where it is not (the end of an array, `NaN`, which Python writes and JSON does not know), the
+elements are decoded one at a time.
 """
 
 import json
@@ -99,7 +100,8 @@ class _Reader:
     def _one_by_one(self) -> list[Any]:
         """The next element, and those after it as far as the buffer and the array go."""
         elements = [self._value()]
-        # Bytes that are no UTF-8 come through as lone surrogates, so characters can be counted back into bytes.
+        # Bytes that are no UTF-8 come through as lone surrogates, so characters can be counted back into
+        # bytes.
         text = self._buffer[self._at :].decode("utf-8", "surrogateescape")
         end = 0
         while True:

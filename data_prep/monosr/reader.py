@@ -1,7 +1,9 @@
 """Read Omni3D's files below a data root: an index of each, then scenes, any range of them, in a fixed order.
 
-root/Omni3D/<Source>_<split>.json   annotations (https://github.com/facebookresearch/omni3d), split train, val, test
-root/<file_path>                    pictures, where an image's `file_path` says
+    root/Omni3D/<Source>_<split>.json   annotations, split train, val or test
+    root/<file_path>                    pictures, where an image's `file_path` says
+
+The layout is that of https://github.com/facebookresearch/omni3d, where the root is called datasets.
 """
 
 import json
@@ -32,8 +34,8 @@ def find_annotations(root: DataRoot, sources: Sequence[str], splits: Sequence[st
         if not names:
             wanted = " or ".join(f"{source}_{split}.json" for split in splits)
             raise UserError(
-                f"{root.path / FOLDER} has no {wanted}. Unpack Omni3D's annotations there, or name the sources "
-                "that there are with data.sources=[...]."
+                f"{root.path / FOLDER} has no {wanted}. Unpack Omni3D's annotations there, or name the "
+                "sources that there are with data.sources=[...]."
             )
         found += [(source, f"{FOLDER}/{name}") for name in names]
     return found

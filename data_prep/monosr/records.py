@@ -1,8 +1,8 @@
 """Annotations and images of an Omni3D file as fixed-size records, and what is wrong with each.
 
-A block of annotations becomes arrays at once; where that fails, one annotation at a time, so that the bad one is
-named. Formats: an annotation's boxes are corners in pixels, -1 where there is none; `dimensions` are width,
-height, length; -1 stands for unknown.
+A block of annotations becomes arrays at once; where that fails, one annotation at a time, so that the bad
+one is named. Formats: an annotation's boxes are corners in pixels, -1 where there is none; `dimensions` are
+width, height, length; -1 stands for unknown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ ANNOTATION = np.dtype(
         ("truncation", "f8"), ("visibility", "f8"),
     ]
 )  # fmt: skip
-"""`image` and `category` are ids of the file, `size` is length, height, width; `box2d` is NaN where none is given,
-`truncation` and `visibility` where unknown."""
+"""`image` and `category` are ids of the file, `size` is length, height, width; `box2d` is NaN where none is
+given, `truncation` and `visibility` where unknown."""
 IMAGE = np.dtype(
     [("id", "i8"), ("width", "i4"), ("height", "i4"), ("K", "f8", (3, 3)), ("source", "u1"),
      ("path", "i8"), ("path_length", "i4"), ("place", "i8")]
@@ -28,7 +28,7 @@ IMAGE = np.dtype(
 """`path` and `path_length` are bytes in the file of paths, `place` counts the file's images from 1."""
 
 NO_BOX, UNRELIABLE = 1, 2
-"""Flags: the file itself says that there is no reliable 3D box; no point of it was seen, or its depth disagrees."""
+"""Flags: the file itself gives the 3D box up; no point of it was seen, or its depth disagrees."""
 
 FAULTS = (
     "",

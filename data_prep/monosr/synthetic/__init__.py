@@ -1,1 +1,1 @@
-"""Pictures with boxes in Omni3D's form, made here with exact geometry: for a laptop, for tests and for measuring."""
+"""Pictures with 3D boxes in Omni3D's form and exact geometry, made here: for a laptop and for tests."""
