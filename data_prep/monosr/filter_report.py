@@ -112,7 +112,7 @@ def write_report(
             file = find(judged.full.image)
             if file is not None:
                 name = f"{reason}-{len(named.setdefault(reason, [])) + 1}.jpg"
-                draw(judged, reason, file).save(pictures / name, quality=88)
+                draw(judged, reason, file).save(pictures / name, quality=90, subsampling=0)
                 named[reason].append(f"![{judged.full.id}](observability/{name})\n{judged.full.id}")
     write_json(folder / "observability.json", summary)
     write_text(folder / "observability.md", "\n".join(_page(summary, named)) + "\n")

@@ -51,7 +51,7 @@ UNUSABLE = {NO_BOX: "no_3d_box", UNRELIABLE: "unreliable"}
 
 
 def build(path: Path, folder: Path, source: str | Mapping[int, str]) -> "Index":
-    """Index the Omni3D file `path` in `folder`, whole or not at all; one that is there is taken as it is.
+    """Index the Omni3D file `path` in `folder`, whole or not at all; one of the same file is taken as it is.
 
     A bad image or annotation is listed in `faults.jsonl`. So is a file that is cut short or no JSON: its
     index has no scene, for a picture of which objects are missing would give wrong names and wrong views.
@@ -62,12 +62,13 @@ def build(path: Path, folder: Path, source: str | Mapping[int, str]) -> "Index":
     Raises:
         OSError: the file cannot be read, or the index not written.
     """
-    if not (folder / "index.json").exists():
+    stamp = _stamp(path)
+    if not (folder / "index.json").exists() or Index(folder).summary["stamp"] != stamp:
         unfinished = folder.with_name(folder.name + ".part")
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        _Builder(path, unfinished, source).build()
+        _Builder(path, unfinished, source).build(stamp)
         unfinished.replace(folder)
     return Index(folder)
 
@@ -186,7 +187,7 @@ class _Builder:
         self._info: dict[str, Any] = {}
         self._seen: Counter[str] = Counter()
 
-    def build(self) -> None:
+    def build(self, stamp: list[int]) -> None:
         broken = None
         with ExitStack() as stack:
             self._images, self._paths, self._annotations = (
@@ -216,7 +217,7 @@ class _Builder:
             self._folder / "index.json",
             {
                 "file": self._path.name,
-                "bytes": self._path.stat().st_size,
+                "stamp": stamp,
                 "split": tail
                 if (tail := stem.rpartition("_")[2]) in SPLITS
                 else str(self._info.get("split")),
@@ -362,6 +363,12 @@ class _Builder:
             found[name] = int(hit.sum())
             free &= ~hit
         return found
+
+
+def _stamp(path: Path) -> list[int]:
+    """Size in bytes and time of change, by which a file that was mended is known."""
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns]
 
 
 def _later_ones(ids: np.ndarray) -> np.ndarray:

@@ -112,8 +112,8 @@ class _Reader:
                 element, after = _DECODER.raw_decode(text, _skip(text, start + 1))
             except (json.JSONDecodeError, RecursionError):
                 break  # the next call says what is wrong
-            if after >= len(text) - 1:
-                break  # a number may go on behind the buffer
+            if not _closed(text, after):
+                break
             elements.append(element)
             end = after
         self._at += len(text[:end].encode("utf-8", "surrogateescape"))
@@ -133,7 +133,7 @@ class _Reader:
                     what = "the file is cut short" if self._ended else "this is no JSON"
                     raise self._broken(f"{what} ({error})") from error
             else:
-                if end < len(text) or self._ended:
+                if _closed(text, end) or self._ended or wanted >= MAX_VALUE:
                     self._at += len(text[:end].encode("utf-8", "surrogateescape"))
                     return value
             wanted *= 4
@@ -167,6 +167,11 @@ class _Reader:
 
     def _broken(self, message: str) -> BrokenJsonError:
         return BrokenJsonError(message, self._passed + self._at)
+
+
+def _closed(text: str, at: int) -> bool:
+    """Whether a value that ends here ends for certain: "-2" may be the beginning of "-2.5"."""
+    return (start := _skip(text, at)) < len(text) and text[start] in ",]}:"
 
 
 def _skip(text: str, at: int) -> int:
