@@ -34,7 +34,7 @@ def annotation(
     yaw: float = 0.3,
     **changes: Any,
 ) -> dict[str, Any]:
-    """A sound chair; `dimensions` are width, height, length in metres. A change to None takes the field away."""
+    """A sound chair; `dimensions` are width, height, length in metres. None takes a field away."""
     c, s = np.cos(yaw), np.sin(yaw)
     R = np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]])
     size = np.array(dimensions, float)[::-1]

@@ -163,7 +163,7 @@ def test_tallies_merge_in_any_order():
 
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="the real samples do not lie beside this checkout")
 def test_the_real_samples(tmp_path):
-    """Looked at: what falls as occluded stands behind a truck or another barrier, what is truncated is cut off."""
+    """Looked at: what falls as occluded stands behind a truck or a barrier, what is truncated is cut off."""
     found = list(observe(open_samples(tmp_path).scenes(), Thresholds()))
     assert sum(len(j.full) for j in found) == 97
     assert {j.full.id: len(j.scene) for j in found if j.scene} == {

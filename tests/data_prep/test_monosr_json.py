@@ -1,4 +1,4 @@
-"""Streamed JSON: every piece size gives the same elements, and a file that is cut short is never taken for whole."""
+"""Streamed JSON: every piece size gives the same, and a file that is cut short is never taken for whole."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Omni3D files as scenes: what is sound comes through as it is, what is bad is named and never asked about."""
+"""Omni3D files as scenes: what is sound comes through as it is, what is bad is named and never used."""
 
 import json
 import pickle

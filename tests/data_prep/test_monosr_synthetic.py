@@ -39,7 +39,7 @@ def test_a_release_reads_without_a_fault(release, tmp_path):
 
 
 def test_the_files_say_what_the_scenes_say(release, tmp_path):
-    """Files and pictures, and scenes without either, come from one geometry; visibility by pixels or by rays."""
+    """Files with pictures and scenes without come from one geometry; visibility is by pixels or by rays."""
     for drawn in read(release, tmp_path):
         number = int(drawn.id.partition("/")[2])
         (told,) = scenes(drawn.source, 7, range(number, number + 1), side=256)
@@ -137,7 +137,7 @@ def test_a_rendered_box_is_where_it_projects_and_hides_what_is_behind():
     pixels = made.picture.astype(int)
     green = (pixels[..., 1] > 90) & (pixels[..., 0] == 0)
     red = (pixels[..., 0] > 90) & (pixels[..., 1] == 0)
-    rows, columns = np.nonzero(green)
+    columns = np.nonzero(green)[1]
     assert abs(columns.min() - shown[1, 0]) <= 1
     assert abs(columns.max() + 1 - shown[1, 2]) <= 1
     assert abs(red.sum() / (red | green).sum()) > 0.1
