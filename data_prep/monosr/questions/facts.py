@@ -20,8 +20,8 @@ SIDES: dict[str, tuple[int, int]] = {
     "front": (2, -1),
     "behind": (2, 1),
 }
-"""Relation of one object to another -> axis of the viewer's frame (right, down, ahead), sign of the difference
-of their centres: what is in front is nearer to the viewer."""
+"""Relation of one object to another -> axis of the viewer's frame (right, down, ahead), and the sign of the
+difference of their centres: what is in front is nearer to the viewer."""
 RELATION = {side: relation for relation, side in SIDES.items()}
 INVERSE = {relation: RELATION[axis, -sign] for relation, (axis, sign) in SIDES.items()}
 AXES = ((1, "above"), (0, "left"), (2, "front"))
