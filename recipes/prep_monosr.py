@@ -141,7 +141,9 @@ def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str
             releases[side] = Release(root, files, run.path / "index", on_file=progress.update)
         with StepProgress(f"observability ({side})", len(releases[side])) as progress:
             folder = run.path / "observed" / side
-            observed[side], own = observe_all(releases[side], limits, folder, _cores(), progress.update)
+            observed[side], own = observe_all(
+                releases[side], limits, folder, _cores(), on_progress=progress.update
+            )
         tally.merge(own)
     left_out: dict[str, Counter[str]] = {}
     for release in releases.values():

@@ -42,6 +42,7 @@ def observe_all(
     thresholds: Thresholds,
     folder: Path,
     workers: int = 1,
+    chunk: int = CHUNK,
     on_progress: Callable[[int], None] = lambda images: None,
 ) -> tuple[Observed, FilterTally]:
     """Judge every scene and keep the judgement in `folder`. The result does not depend on `workers`.
@@ -52,14 +53,14 @@ def observe_all(
     lengths = np.zeros(len(release), np.int64)
     reasons: dict[int, np.ndarray] = {}
     tally = FilterTally()
-    numbers = list(range(-(-len(release) // CHUNK)))
+    numbers = list(range(-(-len(release) // chunk)))
     for done, (number, sizes, found, own) in enumerate(
-        in_processes(partial(_judge, release, thresholds), numbers, workers), start=1
+        in_processes(partial(_judge, release, thresholds, chunk), numbers, workers), start=1
     ):
-        lengths[number * CHUNK :][: len(sizes)] = sizes
+        lengths[number * chunk :][: len(sizes)] = sizes
         reasons[number] = found
         tally.merge(own)
-        on_progress(min(done * CHUNK, len(release)))
+        on_progress(min(done * chunk, len(release)))
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "starts.npy", np.concatenate([[0], np.cumsum(lengths)]))
     np.save(folder / "reasons.npy", np.concatenate([np.zeros(0, np.int8), *(reasons[n] for n in numbers)]))
@@ -67,11 +68,11 @@ def observe_all(
 
 
 def _judge(
-    release: Release, thresholds: Thresholds, number: int
+    release: Release, thresholds: Thresholds, chunk: int, number: int
 ) -> tuple[int, np.ndarray, np.ndarray, FilterTally]:
     """Number of objects of each image of a chunk, their reasons, and the chunk's tally."""
-    start = number * CHUNK
-    sizes = np.zeros(min(CHUNK, len(release) - start), np.int64)
+    start = number * chunk
+    sizes = np.zeros(min(chunk, len(release) - start), np.int64)
     places: list[int] = []
     found: list[np.ndarray] = []
     tally = FilterTally()
