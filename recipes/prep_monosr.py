@@ -136,7 +136,8 @@ def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str
     limits = Thresholds(**data.observability)
     releases, observed, tally = {}, {}, FilterTally()
     for side in SIDES:
-        files = find_annotations(root, data.sources, data[f"{side}_splits"])
+        splits = data.train_splits if side == "train" else data.test_splits
+        files = find_annotations(root, data.sources, splits)
         with StepProgress(f"annotations ({side})", len(files)) as progress:
             releases[side] = Release(root, files, run.path / "index", on_file=progress.update)
         with StepProgress(f"observability ({side})", len(releases[side])) as progress:
@@ -158,7 +159,8 @@ def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str
 
 def _ask(run: Path, config: DictConfig, release: Release, observed: Observed, side: str) -> dict[str, Any]:
     """The questions of one side, in `questions/<side>`; the report of their balance."""
-    section = OmegaConf.to_container(config.data.questions)
+    data = config.data
+    section = OmegaConf.to_container(data.questions)
     assert isinstance(section, dict)
     stamps = [
         [path, index.summary["stamp"]] for path, index in zip(release.files, release.indexes, strict=True)
@@ -177,9 +179,9 @@ def _ask(run: Path, config: DictConfig, release: Release, observed: Observed, si
             run / "questions" / side,
             Options.of(section),
             config.seed,
-            source=digest([stamps, asdict(Thresholds(**config.data.observability))]),
+            source=digest([stamps, asdict(Thresholds(**data.observability))]),
             workers=_cores(),
-            total=config.data[f"max_{side}_questions"],
+            total=data.max_train_questions if side == "train" else data.max_test_questions,
             progress=tell,
         )
 
