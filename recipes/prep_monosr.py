@@ -139,7 +139,9 @@ def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str
         splits = data.train_splits if side == "train" else data.test_splits
         files = find_annotations(root, data.sources, splits)
         with StepProgress(f"annotations ({side})", len(files)) as progress:
-            releases[side] = Release(root, files, run.path / "index", on_file=progress.update)
+            releases[side] = Release(
+                root, files, run.path / "index", workers=_cores(), on_file=progress.update
+            )
         with StepProgress(f"observability ({side})", len(releases[side])) as progress:
             folder = run.path / "observed" / side
             observed[side], own = observe_all(

@@ -9,7 +9,7 @@ from omni3d import CATEGORIES, SAMPLES, K, annotation, changed, image, open_file
 
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
-from data_prep.monosr import geometry
+from data_prep.monosr import geometry, reader
 from data_prep.monosr.filter import Thresholds, observe
 from data_prep.monosr.reader import Release, find_annotations
 
@@ -201,6 +201,23 @@ def test_any_order_and_any_range_give_the_same_scenes(tmp_path):
     assert listed(releases[1].scenes()) == whole
     again = pickle.loads(pickle.dumps(releases[1]))
     assert [s for start in range(0, 600, 70) for s in listed(again.scenes(start, start + 70))] == whole
+
+
+def test_files_are_indexed_by_several_processes_as_by_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "PARALLEL_FROM", 0)
+    names = ["SUNRGBD_train", "KITTI_train", "Hypersim_train"]
+    for number, name in enumerate(names):
+        put_file(tmp_path, [image(number)], sound(number), name)
+    files = [(name.partition("_")[0], f"Omni3D/{name}.json") for name in names]
+    done = []
+    found = [
+        Release(DataRoot(tmp_path), files, tmp_path / str(workers), workers=workers, on_file=done.append)
+        for workers in (1, 2)
+    ]
+    assert [[scene.id for scene in release.scenes()] for release in found] == 2 * [
+        ["SUNRGBD/0", "KITTI/1", "Hypersim/2"]
+    ]
+    assert done == [1, 2, 3, 1, 2, 3]
 
 
 def test_an_index_is_made_once_for_a_file(tmp_path):
