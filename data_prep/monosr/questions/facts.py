@@ -67,6 +67,8 @@ class Facts:
         self.salt = ""  # further chance, for more questions of the same tasks
         self.scene, self.options = scene if full is None else full, options
         self._seed = seed
+        self._off_axis = math.tan(math.radians(options.angle))
+        self._around: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         kept = set(scene.ids)
         self.asked = [place for place, name in enumerate(self.scene.ids) if name in kept]
         self.names = References(scene, full, captions).names
@@ -155,9 +157,32 @@ class Facts:
         gap, across = here[axis], here[AHEAD - axis]
         if not abs(gap) > max(options.gap_metres, options.gap_share * half):
             return None
-        if abs(gap) < math.tan(math.radians(options.angle)) * abs(across):
+        if abs(gap) < self._off_axis * abs(across):
             return None
         return 1 if gap > 0 else -1
+
+    def others(self, frame: Frame) -> list[int]:
+        """Named objects at which the viewer neither stands nor looks, seen apart from where it stands."""
+        return self._beside(frame)[0]
+
+    def ahead(self, frame: Frame) -> list[int]:
+        """Those of `others` that are certainly ahead of the viewer."""
+        return self._beside(frame)[1]
+
+    def _beside(self, frame: Frame) -> tuple[list[int], list[int]]:
+        key = frame.stand, frame.face
+        if key not in self._around:
+            others = [p for p in self.places if p not in key and self.seen_apart(p, frame.stand)]
+            self._around[key] = others, [p for p in others if self.around(frame, p, AHEAD) == 1]
+        return self._around[key]
+
+    @cached_property
+    def solid(self) -> tuple[np.ndarray, np.ndarray]:
+        """The places of all objects whose boxes are known, and which of them the filter kept."""
+        places = np.flatnonzero(np.isfinite(self.scene.center).all(1) & (self.scene.size > 0).all(1))
+        kept = np.zeros(len(self.scene), dtype=bool)
+        kept[self.asked] = True
+        return places, kept[places]
 
     def seen_apart(self, one: int, other: int) -> bool:
         """Whether two centres are far enough apart in the picture (stage iv)."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from data_prep.monosr.questions.drafts import LETTERS, Draft, dealt
 from data_prep.monosr.questions.facts import ACROSS, AHEAD, Facts, Frame
-from data_prep.monosr.questions.perspective import AROUND, OF_YOU, STANDS, others
+from data_prep.monosr.questions.perspective import AROUND, OF_YOU, STANDS
 from data_prep.monosr.references import NAMELESS, noun
 
 CHOICE = (
@@ -40,7 +40,7 @@ def og(facts: Facts) -> Iterator[Draft]:
             if made == facts.options.per_format:
                 break
             frame = rng.choice(facts.viewpoints)
-            open_ones = others(facts, frame)
+            open_ones = facts.others(frame)
             draft = _draft(rng, facts, form, frame, rng.choice(open_ones)) if open_ones else None
             if draft:
                 made += 1

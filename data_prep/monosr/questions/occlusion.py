@@ -13,7 +13,7 @@ import numpy as np
 
 from data_prep.monosr.questions.drafts import Draft, dealt
 from data_prep.monosr.questions.facts import ACROSS, AHEAD, Facts, Frame
-from data_prep.monosr.questions.perspective import STANDS, others
+from data_prep.monosr.questions.perspective import STANDS
 from data_prep.monosr.questions.relations import capital
 from data_prep.monosr.scene import Scene
 
@@ -78,9 +78,9 @@ def shares(facts: Facts, frame: Frame, place: int) -> tuple[float, float] | None
     inside = (seen[:, AHEAD] > 0) & (np.abs(seen[:, ACROSS]) <= reach * seen[:, AHEAD])
     if not inside.any():
         return 0.0, 0.0
-    sound = np.isfinite(scene.center).all(1) & (scene.size > 0).all(1)
-    sound[[place, frame.stand]] = False
-    boxes = np.flatnonzero(sound)
+    boxes, kept = facts.solid
+    free = (boxes != place) & (boxes != frame.stand)
+    boxes, kept = boxes[free], kept[free]
     if not len(boxes):
         share = float(weights[inside].sum() / weights.sum())
         return share, share
@@ -89,7 +89,6 @@ def shares(facts: Facts, frame: Frame, place: int) -> tuple[float, float] | None
         return None
     blocked = hits(scene, boxes, eye, points)
     total = weights.sum()
-    kept = np.isin(boxes, facts.asked)
     whole = weights[inside & ~blocked.any(0)].sum() / total
     return float(whole), float(weights[inside & ~blocked[kept].any(0)].sum() / total)
 
@@ -129,7 +128,7 @@ def _found(rng: random.Random, facts: Facts) -> list[tuple[Frame, int, str]]:
     found = []
     for _ in range(TRIES if facts.viewpoints else 0):
         frame = rng.choice(facts.viewpoints)
-        open_ones = others(facts, frame)
+        open_ones = facts.others(frame)
         if not open_ones:
             continue
         # Of three objects two are ahead: those behind are hidden without a box in the way.

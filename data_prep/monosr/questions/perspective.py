@@ -70,16 +70,8 @@ def pr(facts: Facts) -> Iterator[Draft]:
                     break
 
 
-def others(facts: Facts, frame: Frame) -> list[int]:
-    """Named objects at which the viewer neither stands nor looks, and seen apart from where it stands."""
-    return [
-        place for place in facts.places
-        if place not in (frame.stand, frame.face) and facts.seen_apart(place, frame.stand)
-    ]  # fmt: skip
-
-
 def _aside(rng: random.Random, facts: Facts, frame: Frame, axis: int) -> Draft | None:
-    open_ones = others(facts, frame)
+    open_ones = facts.others(frame)
     if not open_ones:
         return None
     one = rng.choice(open_ones)
@@ -96,7 +88,7 @@ def _aside(rng: random.Random, facts: Facts, frame: Frame, axis: int) -> Draft |
 
 
 def _between(rng: random.Random, facts: Facts, frame: Frame, axis: int, form: str) -> Draft | None:
-    ahead = [place for place in others(facts, frame) if facts.around(frame, place, AHEAD) == 1]
+    ahead = facts.ahead(frame)
     if not ahead:
         return None
     one = rng.choice(ahead)
