@@ -23,7 +23,9 @@ COMMANDS = {
     "generate": "write a release from image pairs of your own, for prep to read",
     "doctor": "show what this machine can run and what to install",
 }
-SHORT = {"checkpoint": "eval.checkpoint", "engine": "eval.engine", "views": "data.views"}
+SHORT = {
+    "checkpoint": "eval.checkpoint", "engine": "eval.engine", "views": "data.views", "aux": "data.aux",
+}  # fmt: skip
 """What is typed often, and the key that it stands for."""
 HELP = f"""\
 usage: launch COMMAND [KEY=VALUE ...]

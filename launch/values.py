@@ -6,6 +6,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.cvsbench.layout import TASKS
+from data_prep.monosr.auxiliary_words import VARIANTS
 from data_prep.prompts import INSTRUCTIONS
 from data_prep.views.settings import KINDS
 from launch.compose import is_unset, nearest
@@ -17,6 +18,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "logger": ("none", "wandb"),
     "data.subsets": ("cvusa", "fov"),
     "data.views": ("none", *KINDS),
+    "data.aux": tuple(VARIANTS),
     "data.views_depth.device": ("auto", "cpu", "cuda"),
     "data.views_miniature.api": ("edit", "generate", "gemini"),
     "data.tasks": (*TASKS, *(f"{task}/{part}" for task, own in TASKS.items() for part in own.parts if part)),
