@@ -199,7 +199,7 @@ class Facts:
 
     def called(
         self, rng: random.Random, places: tuple[int, ...], silent: tuple[str, ...] = ()
-    ) -> list[str] | None:
+    ) -> tuple[str, ...] | None:
         """One name for each object; None where one has none that keeps the answer to itself.
 
         Args:
@@ -217,7 +217,7 @@ class Facts:
             if not fitting:
                 return None
             chosen[place] = _drawn(rng, fitting).text
-        return [chosen[place] for place in places]
+        return tuple(chosen[place] for place in places)
 
 
 def _drawn(rng: random.Random, names: list[Name]) -> Name:

@@ -72,7 +72,9 @@ def _draft(rng: random.Random, facts: Facts, form: str, frame: Frame, place: int
     places = (frame.stand, frame.face, place)
     more = {"boxes": {key: facts.scene.ids[owner[options[key]]] for key in LETTERS}}
     question = f"{before} {asked} {FRAME}"
-    return Draft("og", form, relation, places, question, letter, options, None, places[:2], more)
+    return Draft(
+        "og", form, relation, places, (*names, text), question, letter, options, None, places[:2], more
+    )
 
 
 def _wrong(rng: random.Random, facts: Facts, place: int, alike: list[int]) -> list[int] | None:

@@ -155,6 +155,8 @@ def _draft(rng: random.Random, facts: Facts, form: str, frame: Frame, place: int
     more = {"visibility": seen}
     if form == "yes_no":
         answer = "yes" if seen == "clear" else "no"
-        return Draft("oj", form, "visibility", places, question, answer, viewpoint=places[:2], more=more)
+        return Draft(
+            "oj", form, "visibility", places, names, question, answer, viewpoint=places[:2], more=more
+        )
     options, letter = dealt(list(CHOICES.values()), list(CHOICES).index(seen), rng)
-    return Draft("oj", form, "visibility", places, question, letter, options, None, places[:2], more)
+    return Draft("oj", form, "visibility", places, names, question, letter, options, None, places[:2], more)

@@ -84,7 +84,7 @@ def _aside(rng: random.Random, facts: Facts, frame: Frame, axis: int) -> Draft |
     asked, answer = (relation, "yes") if rng.random() < 0.5 else (OPPOSITE[relation], "no")
     text = rng.choice(ASIDE).format(one=names[2], relation=OF_YOU[asked])
     question = f"{rng.choice(STANDS).format(stand=names[0], face=names[1])} {capital(text)}"
-    return Draft("pr", "yes_no", asked, places, question, answer, viewpoint=places[:2])
+    return Draft("pr", "yes_no", asked, places, names, question, answer, viewpoint=places[:2])
 
 
 def _between(rng: random.Random, facts: Facts, frame: Frame, axis: int, form: str) -> Draft | None:
@@ -106,11 +106,11 @@ def _between(rng: random.Random, facts: Facts, frame: Frame, axis: int, form: st
         asked, answer = (relation, "yes") if rng.random() < 0.5 else (INVERSE[relation], "no")
         text = rng.choice(YES_NO).format(one=names[2], other=names[3], relation=PHRASES[asked])
         question = f"{before} {capital(text)}"
-        return Draft("pr", form, asked, places, question, answer, viewpoint=places[:2])
+        return Draft("pr", form, asked, places, names, question, answer, viewpoint=places[:2])
     wrong = wrong_choices(rng, facts, frame, one, other, relation)
     if wrong is None:
         return None
     options, letter = dealt([CHOICES[name] for name in (relation, *wrong)], 0, rng)
     text = rng.choice(CHOICE).format(one=names[2], other=names[3])
     question = f"{before} {capital(text)}"
-    return Draft("pr", form, relation, places, question, letter, options, viewpoint=places[:2])
+    return Draft("pr", form, relation, places, names, question, letter, options, viewpoint=places[:2])
