@@ -11,7 +11,7 @@ from monosr_scenes import random_scene
 from data_prep.errors import UserError
 from data_prep.monosr.generate import questions_of
 from data_prep.monosr.options import FORMATS, TASKS, Options
-from data_prep.monosr.questions.facts import Facts
+from data_prep.monosr.questions.facts import DOWN, LEVEL, Facts
 from data_prep.monosr.questions.numbers import rounded, wrong_numbers
 from data_prep.monosr.references import References
 from data_prep.monosr.scene import project
@@ -103,6 +103,24 @@ def test_a_relation_is_asked_of_objects_that_the_picture_shows_apart():
         if row.meta.get("base", row.task) == "sr":
             one, other = (project(scene.center[scene.ids.index(k)], scene.K) for k in row.meta["objects"])
             assert np.linalg.norm(one - other) >= 20
+
+
+@pytest.mark.parametrize("pitch", [0.0, 0.3])
+def test_a_camera_that_looks_down_does_not_lift_what_is_far(pitch):
+    """Two low things on one floor; in the frame of the pitched camera the far one is above."""
+    c, s = np.cos(pitch), np.sin(pitch)
+    tilt = np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]])
+    floor = np.array([[-0.3, 1.3, 2.0], [0.3, 1.3, 5.0]])
+    scene = replace(
+        random_scene(0, "indoor", count=2), categories=("box", "bag"), center=floor @ tilt.T,
+        size=np.full((2, 3), 0.3), R=np.stack([tilt, tilt]),
+    )  # fmt: skip
+    facts = Facts(scene, None, Options(), 0)
+    height = scene.corners[:, :, 1]
+    assert (height[1].max() < height[0].min()) == (pitch > 0)
+    assert facts.side(facts.camera, 1, 0, DOWN) is (None if pitch else LEVEL)
+    asked = [row.meta["relation"] for row in questions_of(scene, Options(), 0) if row.task == "sr"]
+    assert not {"above", "below"} & set(asked)
 
 
 def test_names_do_not_tell_the_answer():

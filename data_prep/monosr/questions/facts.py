@@ -29,6 +29,7 @@ LEVEL = 0
 CAMERA = -1
 STEEPEST = 0.5  # horizontal metres for each vertical one, to face a thing without looking up or down
 LEAST_BEARING = math.tan(math.radians(3))  # by which two things differ that a viewer sees side by side
+AGREED = 0.99  # length of the mean of unit vectors that point the same way, within some 8 degrees
 MOST_VIEWPOINTS = 8  # pairs of a scene at which a viewer may stand and look
 
 
@@ -112,31 +113,56 @@ class Facts:
         pairs = self.pairs(self.rng("viewpoints"), MOST_VIEWPOINTS)
         return [frame for stand, face in pairs if (frame := self.viewer(stand, face))]
 
+    @cached_property
+    def _upright(self) -> tuple[list[float], list[float]] | None:
+        """Centres and half extents along the direction in which the boxes stand, where they agree on one.
+
+        A camera that looks down has no vertical y axis: things further away on its ground rise in its frame.
+        """
+        down = self.scene.R[self.solid[0], :, 1]
+        mean = down.mean(0) if len(down) else np.zeros(3)
+        length = float(np.linalg.norm(mean))
+        if not length > AGREED:
+            return None
+        mean /= length
+        half = (np.abs(mean @ self.scene.R) * self.scene.size).sum(1) / 2
+        return (self.scene.center @ mean).tolist(), half.tolist()
+
     def side(self, frame: Frame, one: int, other: int, axis: int) -> int | None:
         """On which side of `other` an object lies along an axis: the sign of the difference of their centres.
 
         `LEVEL` for two objects on the vertical axis that share much of their heights: neither is above the
-        other. None where it is not certain. For above and below the objects' heights must not overlap at all;
-        for left and right the viewer must also see them in that order.
+        other. None where it is not certain. For above and below the objects' heights must not overlap at all,
+        along the camera's y and along the direction in which the boxes stand; for left and right the viewer
+        must also see them in that order.
         """
+        c, d = frame.center[one][axis], frame.center[other][axis]
+        side = self._along(c, d, frame.half[one][axis], frame.half[other][axis], axis)
+        if axis == DOWN and side is not None and self._upright:
+            place, half = self._upright
+            return (
+                side if side == self._along(place[one], place[other], half[one], half[other], axis) else None
+            )
+        # Left and right in space and in view differ where the nearer one is closer to the middle.
+        if axis == ACROSS and side and not self._seen_in_order(frame, one, other, side):
+            return None
+        return side
+
+    def _along(self, c: float, d: float, h: float, k: float, axis: int) -> int | None:
+        """`side` by the intervals c - h to c + h and d - k to d + k on one line."""
         options = self.options
-        c, d = frame.center[one], frame.center[other]
-        h, k = frame.half[one][axis], frame.half[other][axis]
-        gap = c[axis] - d[axis]
+        gap = c - d
         if axis == DOWN:
-            overlap = min(c[DOWN] + h, d[DOWN] + k) - max(c[DOWN] - h, d[DOWN] - k)
+            overlap = min(c + h, d + k) - max(c - h, d - k)
             if overlap >= 2 * options.level_overlap * min(h, k):
                 return LEVEL
             if overlap > 0:
                 return None
         if not abs(gap) > max(options.gap_metres, options.gap_share * (h + k)):
             return None
-        # Left and right in space and in view differ where the nearer one is closer to the middle.
-        if axis == ACROSS and not self._seen_in_order(frame, one, other, gap):
-            return None
         return 1 if gap > 0 else -1
 
-    def _seen_in_order(self, frame: Frame, one: int, other: int, gap: float) -> bool:
+    def _seen_in_order(self, frame: Frame, one: int, other: int, side: int) -> bool:
         if frame.stand == CAMERA:
             apart, least = self._pixels[one][0] - self._pixels[other][0], self.options.pixels
         else:
@@ -144,7 +170,7 @@ class Facts:
             if c[AHEAD] <= 0 or d[AHEAD] <= 0:
                 return False
             apart, least = c[ACROSS] / c[AHEAD] - d[ACROSS] / d[AHEAD], LEAST_BEARING
-        return apart * gap > 0 and abs(apart) >= least  # False for NaN: behind the camera
+        return apart * side > 0 and abs(apart) >= least  # False for NaN: behind the camera
 
     def around(self, frame: Frame, place: int, axis: int) -> int | None:
         """On which side of the viewer itself an object lies, left or right, behind or ahead: -1 or 1.

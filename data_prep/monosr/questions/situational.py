@@ -28,7 +28,7 @@ MOTIVES = {
     },
     "planning": {
         "place": "works out the order in which things here are to be moved",
-        "measure": "plans what can be placed here without measuring on site",
+        "measure": "plans from a desk what can be placed here",
         "view": "plans where to put a sign so that it is noticed",
     },
     "safety": {
