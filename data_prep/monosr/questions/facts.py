@@ -30,6 +30,7 @@ CAMERA = -1
 STEEPEST = 0.5  # horizontal metres for each vertical one, to face a thing without looking up or down
 LEAST_BEARING = math.tan(math.radians(3))  # by which two things differ that a viewer sees side by side
 AGREED = 0.99  # length of the mean of unit vectors that point the same way, within some 8 degrees
+MOST_UPRIGHT = 50  # pairs that are looked at for one above the other
 MOST_VIEWPOINTS = 8  # pairs of a scene at which a viewer may stand and look
 
 
@@ -119,7 +120,7 @@ class Facts:
 
         A camera that looks down has no vertical y axis: things further away on its ground rise in its frame.
         """
-        down = self.scene.R[self.solid[0], :, 1]
+        down = self.scene.R[self.solid, :, 1]
         mean = down.mean(0) if len(down) else np.zeros(3)
         length = float(np.linalg.norm(mean))
         if not length > AGREED:
@@ -203,12 +204,28 @@ class Facts:
         return self._around[key]
 
     @cached_property
-    def solid(self) -> tuple[np.ndarray, np.ndarray]:
-        """The places of all objects whose boxes are known, and which of them the filter kept."""
-        places = np.flatnonzero(np.isfinite(self.scene.center).all(1) & (self.scene.size > 0).all(1))
+    def solid(self) -> np.ndarray:
+        """The places of all objects whose boxes are known."""
+        return np.flatnonzero(np.isfinite(self.scene.center).all(1) & (self.scene.size > 0).all(1))
+
+    @cached_property
+    def kept(self) -> np.ndarray:
+        """(n,) whether the filter kept each object."""
         kept = np.zeros(len(self.scene), dtype=bool)
         kept[self.asked] = True
-        return places, kept[places]
+        return kept
+
+    @cached_property
+    def radius(self) -> np.ndarray:
+        """(n,) metres from each box's centre to its corners."""
+        return np.sqrt((self.scene.size**2).sum(1)) / 2
+
+    @cached_property
+    def upright_pairs(self) -> list[tuple[int, int]]:
+        """Pairs of named objects of which the first is certainly above or below the second: few are."""
+        pairs = self.pairs(self.rng("upright"), MOST_UPRIGHT)
+        found = [pair for pair in pairs if self.side(self.camera, *pair, DOWN)]
+        return [both for one, other in found for both in ((one, other), (other, one))]
 
     def seen_apart(self, one: int, other: int) -> bool:
         """Whether two centres are far enough apart in the picture (stage iv)."""

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 
 from data_prep.monosr.questions.drafts import Draft, dealt
-from data_prep.monosr.questions.facts import ACROSS, AHEAD, INVERSE, RELATION, Facts, Frame
+from data_prep.monosr.questions.facts import ACROSS, AHEAD, DOWN, INVERSE, RELATION, Facts, Frame
 from data_prep.monosr.questions.relations import (
     CHOICES,
     PHRASES,
@@ -87,14 +87,24 @@ def _aside(rng: random.Random, facts: Facts, frame: Frame, axis: int) -> Draft |
     return Draft("pr", "yes_no", asked, places, names, question, answer, viewpoint=places[:2])
 
 
-def _between(rng: random.Random, facts: Facts, frame: Frame, axis: int, form: str) -> Draft | None:
+def _pair(rng: random.Random, facts: Facts, frame: Frame, axis: int) -> tuple[int, int] | None:
+    """Two objects ahead of a viewer; the second may be the one that it faces."""
     ahead = facts.ahead(frame)
+    if axis == DOWN:
+        first, second = set(ahead), {*ahead, frame.face}
+        open_ones = [p for p in facts.upright_pairs if p[0] in first and p[1] in second]
+        return rng.choice(open_ones) if open_ones else None
     if not ahead:
         return None
     one = rng.choice(ahead)
-    other = rng.choice([frame.face, *(place for place in ahead if place != one)])
-    if not facts.seen_apart(one, other):
+    return one, rng.choice([frame.face, *(place for place in ahead if place != one)])
+
+
+def _between(rng: random.Random, facts: Facts, frame: Frame, axis: int, form: str) -> Draft | None:
+    pair = _pair(rng, facts, frame, axis)
+    if pair is None or not facts.seen_apart(*pair):
         return None
+    one, other = pair
     side = facts.side(frame, one, other, axis)
     places = (frame.stand, frame.face, one, other)
     names = facts.called(rng, places) if side else None

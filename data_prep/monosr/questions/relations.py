@@ -83,7 +83,8 @@ def sr(facts: Facts) -> Iterator[Draft]:
         for axis in axes_in_turn(rng):
             if made == facts.options.per_format:
                 break
-            for draft in _along(rng, facts, pairs, axis, form):
+            open_ones = pairs if axis != DOWN else [p for p in facts.upright_pairs if facts.seen_apart(*p)]
+            for draft in _along(rng, facts, open_ones, axis, form):
                 made += 1
                 yield draft
                 break
