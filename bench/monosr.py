@@ -29,8 +29,10 @@ import numpy as np
 
 from data_prep.data_root import DataRoot
 from data_prep.monosr.balance import cell_of, plan, rank
+from data_prep.monosr.chunks import in_processes
 from data_prep.monosr.filter import Thresholds, observe
 from data_prep.monosr.generate import questions_of
+from data_prep.monosr.index import build
 from data_prep.monosr.options import Options
 from data_prep.monosr.produce import produce
 from data_prep.monosr.reader import Release, find_annotations
@@ -63,6 +65,9 @@ def ours(root: Path, work: Path, images: int, workers: int) -> dict[str, Any]:
     """Index, filter, questions and balance."""
     started = time.monotonic()
     files = find_annotations(DataRoot(root), list(SOURCES), ["train"])
+    indexing = partial(_index, root, files, work / "index")
+    for _ in in_processes(indexing, list(range(len(files))), workers):
+        pass
     release = Release(DataRoot(root), files, work / "index", pictures=False)
     indexed = time.monotonic()
     steps: dict[str, float] = {}
@@ -80,6 +85,11 @@ def ours(root: Path, work: Path, images: int, workers: int) -> dict[str, Any]:
         "questions_s": steps["questions"] - indexed,
         "balance_s": ended - steps["questions"],
     }
+
+
+def _index(root: Path, files: list[tuple[str, str]], folder: Path, number: int) -> None:
+    source, path = files[number]
+    build(root / path, folder / Path(path).stem, source)
 
 
 def loop(root: Path, work: Path, images: int, workers: int) -> dict[str, Any]:

@@ -27,6 +27,7 @@ CHOICE = (
 FIELD = "Your field of view is {angle:g} degrees wide."
 GRID = 6  # points along each side of a face
 TRIES = 3  # viewers and objects that are looked at for each question of a format
+_FIRST = {"clear": 45, "partial": 40, "hidden": 15}
 _CELLS = (np.arange(GRID) + 0.5) / GRID * 2 - 1
 _A, _B = (grid.ravel() for grid in np.meshgrid(_CELLS, _CELLS))
 
@@ -135,10 +136,10 @@ def oj(facts: Facts) -> Iterator[Draft]:
 
 
 def _in_turn(rng: random.Random, form: str) -> list[str]:
-    """The answers in the order of trying, so that in the end there are about as many of each."""
-    if form == "yes_no":
-        return ["clear", "hidden"] if rng.random() < 0.8 else ["hidden", "clear"]
-    return rng.sample(["clear", "partial", "hidden"], 3)
+    """The answers in the order of trying; those that are found less often come first more often."""
+    order = ["clear", "hidden"] if form == "yes_no" else ["clear", "partial", "hidden"]
+    first = rng.choices(order, [_FIRST[seen] for seen in order])[0]
+    return [first, *(seen for seen in order if seen != first)]
 
 
 def _found(rng: random.Random, facts: Facts) -> list[tuple[Frame, int, str]]:
