@@ -17,7 +17,7 @@ MOST_PAIRS = 12
 BETWEEN = (
     "How far apart are the centres of {one} and {other}? Answer in {unit}.",
     "What is the straight-line distance between the centres of {one} and {other}, in {unit}?",
-    "Measured from centre to centre, how far is {one} from {other}? Give {unit}.",
+    "Measured from centre to centre, how far apart are {one} and {other}? Give {unit}.",
     "Estimate the distance in {unit} from the centre of {one} to the centre of {other}.",
 )
 FROM_CAMERA = (
