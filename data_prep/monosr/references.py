@@ -121,7 +121,8 @@ _ORDINALS = ("", "second ", "third ")
 
 
 class References:
-    """The names of every object of `scene`, by its place in it.
+    """The names of the objects of a picture: `names` has an entry for every object of `full`, by its place
+    there; it is empty for those that are not in `scene`.
 
     Args:
         scene: the objects that may be asked about.
@@ -136,13 +137,11 @@ class References:
     ) -> None:
         full = scene if full is None else full
         self._looks = _Looks(full)
-        self._places = {name: place for place, name in enumerate(full.ids)}
+        places = {name: place for place, name in enumerate(full.ids)}
         groups: dict[str, list[int]] = defaultdict(list)
         for place, category in enumerate(full.categories):
             groups[noun(category)].append(place)
-        self._groups = groups
-        self._scene = scene
-        wanted = {self._places[name] for name in scene.ids}
+        wanted = {places[name] for name in scene.ids}
         found: dict[int, list[Name]] = {place: [] for place in wanted}
         for place in wanted:
             if text := (captions or {}).get(full.ids[place]):
@@ -157,7 +156,7 @@ class References:
             for place, name in self._of_group(text, group):
                 if place in found:
                     found[place].append(name)
-        self.names: list[list[Name]] = [found[self._places[name]] for name in scene.ids]
+        self.names: list[list[Name]] = [found.get(place, []) for place in range(len(full))]
 
     def _of_group(self, text: str, group: list[int]) -> Iterable[tuple[int, Name]]:
         if len(group) == 1:
@@ -201,9 +200,10 @@ class References:
             AmbiguousReferenceError: names the text and both annotations.
         """
         owners: dict[str, str] = {}
-        for owner, names in zip(self._scene.ids, self.names, strict=True):
+        full = self._looks.scene
+        for owner, names in zip(full.ids, self.names, strict=True):
             for name in names:
                 if (other := owners.setdefault(name.text, owner)) != owner:
                     raise AmbiguousReferenceError(
-                        f"{self._scene.id}: {name.text!r} fits the annotations {other} and {owner}"
+                        f"{full.id}: {name.text!r} fits the annotations {other} and {owner}"
                     )

@@ -21,31 +21,39 @@ SIDES: dict[str, tuple[int, int]] = {
     "behind": (2, 1),
 }
 """Relation of one object to another -> axis of the viewer's frame (right, down, ahead), and the sign of the
-difference of their centres: what is in front is nearer to the viewer."""
+difference of their centres: what is in front of another thing is nearer to the viewer."""
 RELATION = {side: relation for relation, side in SIDES.items()}
 INVERSE = {relation: RELATION[axis, -sign] for relation, (axis, sign) in SIDES.items()}
-AXES = ((1, "above"), (0, "left"), (2, "front"))
-"""The axes, the one on which relations are rare first, each with one of its relations."""
+ACROSS, DOWN, AHEAD = 0, 1, 2
 LEVEL = 0
+CAMERA = -1
 STEEPEST = 0.5  # horizontal metres for each vertical one, to face a thing without looking up or down
+LEAST_BEARING = math.tan(math.radians(3))  # by which two things differ that a viewer sees side by side
+MOST_VIEWPOINTS = 8  # pairs of a scene at which a viewer may stand and look
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Objects in the axes right, down and ahead of a viewer; the origin is the camera.
+    """Objects on the axes right, down and ahead of a viewer, in metres from there.
 
-    `center`: place of each object's centre on the three axes, metres; `half`: half of its extent along each.
+    `center`: the three coordinates of each object's centre; `half`: half of its extent along each axis.
+    `axes`: (3, 3), the three axes in the camera's frame as rows. `stand` and `face` are the objects at which
+    the viewer stands and looks, `CAMERA` where it is the camera.
     """
 
     center: list[list[float]]
     half: list[list[float]]
+    axes: np.ndarray
+    stand: int = CAMERA
+    face: int = CAMERA
 
 
 class Facts:
-    """One scene, prepared for its questions.
+    """One scene, prepared for its questions. Objects are named by their places in `scene`.
 
-    `places`: the numbers of the objects that have a name; `names`: of every object; `full`: all annotated
-    objects of the picture, which hide others too.
+    - `scene`: all annotated objects of the picture: those that are not asked about hide others too.
+    - `asked`: places of the objects that the filter kept; `places`: those of them that have a name.
+    - `names`: the names of every object.
     """
 
     def __init__(
@@ -56,65 +64,99 @@ class Facts:
         seed: int,
         captions: Mapping[str, str] | None = None,
     ) -> None:
-        self.scene, self.full, self.options = scene, scene if full is None else full, options
+        self.salt = ""  # further chance, for more questions of the same tasks
+        self.scene, self.options = scene if full is None else full, options
         self._seed = seed
+        kept = set(scene.ids)
+        self.asked = [place for place, name in enumerate(self.scene.ids) if name in kept]
         self.names = References(scene, full, captions).names
-        self.places = [place for place, names in enumerate(self.names) if names]
-        self.center: list[list[float]] = scene.center.tolist()
-        self.size: list[list[float]] = scene.size.tolist()
-        self._pixels: list[list[float]] = project(scene.center, scene.K).tolist()
+        self.places = [place for place in self.asked if self.names[place]]
+        self.center: list[list[float]] = self.scene.center.tolist()
+        self.size: list[list[float]] = self.scene.size.tolist()
+        self._pixels: list[list[float]] = project(self.scene.center, self.scene.K).tolist()
 
     def rng(self, purpose: str) -> random.Random:
         """Chance of its own for each purpose: what one task draws leaves the others alone."""
-        return random.Random(f"{self._seed}/{self.scene.id}/{purpose}")
+        return random.Random(f"{self._seed}/{self.scene.id}/{self.salt}{purpose}")
 
     @cached_property
     def camera(self) -> Frame:
         """The scene as the camera has it."""
-        half = np.abs(self.scene.R) @ self.scene.size[:, :, None] / 2
-        return Frame(self.center, half[:, :, 0].tolist())
+        return self._frame(np.eye(3), np.zeros(3))
 
-    def viewer(self, place: int, facing: int) -> Frame | None:
+    def viewer(self, stand: int, face: int) -> Frame | None:
         """The scene for one who stands at an object's centre and faces another's; None where that is no
         direction, because they stand above each other.
 
         Ahead is the horizontal part of the way from one to the other; down is the camera's y; right is what a
         camera would have there.
         """
-        (ax, ay, az), (bx, by, bz) = self.center[place], self.center[facing]
+        (ax, ay, az), (bx, by, bz) = self.center[stand], self.center[face]
         dx, dz = bx - ax, bz - az
         length = math.hypot(dx, dz)
         if length < self.options.gap_metres or length < STEEPEST * abs(ay - by):
             return None
         dx, dz = dx / length, dz / length
         axes = np.array([[dz, 0.0, -dx], [0.0, 1.0, 0.0], [dx, 0.0, dz]])
-        half = np.abs(axes @ self.scene.R) @ self.scene.size[:, :, None] / 2
-        return Frame((self.scene.center @ axes.T).tolist(), half[:, :, 0].tolist())
+        return self._frame(axes, self.scene.center[stand], stand, face)
+
+    def _frame(self, axes: np.ndarray, origin: np.ndarray, stand: int = CAMERA, face: int = CAMERA) -> Frame:
+        half = (np.abs(axes @ self.scene.R) @ self.scene.size[:, :, None] / 2)[:, :, 0]
+        return Frame(((self.scene.center - origin) @ axes.T).tolist(), half.tolist(), axes, stand, face)
+
+    @cached_property
+    def viewpoints(self) -> list[Frame]:
+        """A few viewers of the scene, the same for every task; each stands at a named object."""
+        pairs = self.pairs(self.rng("viewpoints"), MOST_VIEWPOINTS)
+        return [frame for stand, face in pairs if (frame := self.viewer(stand, face))]
 
     def side(self, frame: Frame, one: int, other: int, axis: int) -> int | None:
         """On which side of `other` an object lies along an axis: the sign of the difference of their centres.
 
         `LEVEL` for two objects on the vertical axis that share much of their heights: neither is above the
         other. None where it is not certain. For above and below the objects' heights must not overlap at all;
-        for the camera's left and right the picture must agree.
+        for left and right the viewer must also see them in that order.
         """
         options = self.options
-        c, d = frame.center[one][axis], frame.center[other][axis]
+        c, d = frame.center[one], frame.center[other]
         h, k = frame.half[one][axis], frame.half[other][axis]
-        gap = c - d
-        if axis == 1:
-            overlap = min(c + h, d + k) - max(c - h, d - k)
+        gap = c[axis] - d[axis]
+        if axis == DOWN:
+            overlap = min(c[DOWN] + h, d[DOWN] + k) - max(c[DOWN] - h, d[DOWN] - k)
             if overlap >= 2 * options.level_overlap * min(h, k):
                 return LEVEL
             if overlap > 0:
                 return None
-        if abs(gap) <= max(options.gap_metres, options.gap_share * (h + k)):
+        if not abs(gap) > max(options.gap_metres, options.gap_share * (h + k)):
             return None
-        if axis == 0 and frame is self.camera:
-            # Left and right in space and in the picture differ where the nearer one is closer to the middle.
-            apart = self._pixels[one][0] - self._pixels[other][0]
-            if not apart * gap > 0 or abs(apart) < options.pixels:
-                return None
+        # Left and right in space and in view differ where the nearer one is closer to the middle.
+        if axis == ACROSS and not self._seen_in_order(frame, one, other, gap):
+            return None
+        return 1 if gap > 0 else -1
+
+    def _seen_in_order(self, frame: Frame, one: int, other: int, gap: float) -> bool:
+        if frame.stand == CAMERA:
+            apart, least = self._pixels[one][0] - self._pixels[other][0], self.options.pixels
+        else:
+            c, d = frame.center[one], frame.center[other]
+            if c[AHEAD] <= 0 or d[AHEAD] <= 0:
+                return False
+            apart, least = c[ACROSS] / c[AHEAD] - d[ACROSS] / d[AHEAD], LEAST_BEARING
+        return apart * gap > 0 and abs(apart) >= least  # False for NaN: behind the camera
+
+    def around(self, frame: Frame, place: int, axis: int) -> int | None:
+        """On which side of the viewer itself an object lies, left or right, behind or ahead: -1 or 1.
+
+        None where it is not certain: nearer than the margin of two objects' relation, or within `angle` of
+        what is neither.
+        """
+        options = self.options
+        here, half = frame.center[place], frame.half[place][axis] + frame.half[frame.stand][axis]
+        gap, across = here[axis], here[AHEAD - axis]
+        if not abs(gap) > max(options.gap_metres, options.gap_share * half):
+            return None
+        if abs(gap) < math.tan(math.radians(options.angle)) * abs(across):
+            return None
         return 1 if gap > 0 else -1
 
     def seen_apart(self, one: int, other: int) -> bool:
@@ -154,5 +196,5 @@ class Facts:
 
 
 def _drawn(rng: random.Random, names: list[Name]) -> Name:
-    """A caption where there is one; else any."""
+    """A caption, or the bare category, where it is enough; else any."""
     return names[0] if names[0].kind in ("caption", "only") else rng.choice(names)

@@ -28,16 +28,16 @@ FROM_CAMERA = (
 )
 SIZES = {
     "length": (
-        "How long is {one}? Answer in {unit}.",
-        "What is the length of {one} in {unit}?",
+        "How long is {one}, along its longer horizontal side? Answer in {unit}.",
+        "What is the length of {one} in {unit} (its longer horizontal side)?",
     ),
     "height": (
         "How tall is {one}? Answer in {unit}.",
         "What is the height of {one} in {unit}?",
     ),
     "width": (
-        "How wide is {one}? Answer in {unit}.",
-        "What is the width of {one} in {unit}?",
+        "How wide is {one}, along its shorter horizontal side? Answer in {unit}.",
+        "What is the width of {one} in {unit} (its shorter horizontal side)?",
     ),
     "depth": (
         "What is the depth of {one} in {unit}?",

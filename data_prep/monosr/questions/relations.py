@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from data_prep.monosr.questions.drafts import Draft, dealt
-from data_prep.monosr.questions.facts import AXES, INVERSE, LEVEL, RELATION, Facts, Frame
+from data_prep.monosr.questions.facts import ACROSS, AHEAD, DOWN, INVERSE, LEVEL, RELATION, Facts, Frame
 
 PHRASES = {
     "left": "to the left of",
@@ -22,7 +22,7 @@ CHOICES = {
     "front": "In front",
     "behind": "Behind",
 }
-TELLS = {0: ("x",), 1: (), 2: ("depth",)}
+TELLS: dict[int, tuple[str, ...]] = {ACROSS: ("x",), DOWN: (), AHEAD: ("depth",)}
 """Axis -> what a name may not tell where a relation along it is asked for."""
 ALL_TELL = ("x", "depth")
 MOST_PAIRS = 30  # pairs of a scene that are looked at
@@ -45,11 +45,6 @@ def capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def certain(facts: Facts, frame: Frame, one: int, other: int) -> dict[str, int | None]:
-    """Relation of each axis (one that stands for it) -> `Facts.side` of the pair."""
-    return {name: facts.side(frame, one, other, axis) for axis, name in AXES}
-
-
 def wrong_choices(
     rng: random.Random, facts: Facts, frame: Frame, one: int, other: int, right: str
 ) -> list[str] | None:
@@ -59,7 +54,7 @@ def wrong_choices(
     and that it is below.
     """
     false: list[str] = []
-    for axis, _ in AXES:
+    for axis in (ACROSS, DOWN, AHEAD):
         side = facts.side(frame, one, other, axis)
         if side is None:
             continue
@@ -74,8 +69,9 @@ def wrong_choices(
 
 
 def axes_in_turn(rng: random.Random) -> list[int]:
-    """The axes in the order in which they are tried: the vertical one first, on which few pairs differ."""
-    return rng.choice(((1, 0, 2), (1, 2, 0)))
+    """The axes in the order in which they are tried: often the vertical one first, on which few pairs
+    differ.""" order = rng.sample((ACROSS, DOWN, AHEAD), 3) return order if rng.random() < 0.5 else
+    sorted(order, key=DOWN.__ne__)
 
 
 def sr(facts: Facts) -> Iterator[Draft]:
