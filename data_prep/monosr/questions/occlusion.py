@@ -1,0 +1,161 @@
+"""OJ: how much one would see of an object from another one (paper, section 3.1).
+
+The eye is at the centre of the object at which one stands. What is visible is the share of the object's
+outline (the solid angle of its box) that lies within the horizontal field of view and that no other box
+hides. The box around the eye hides nothing.
+"""
+
+import math
+import random
+from collections.abc import Iterator
+
+import numpy as np
+
+from data_prep.monosr.questions.drafts import Draft, dealt
+from data_prep.monosr.questions.facts import ACROSS, AHEAD, Facts, Frame
+from data_prep.monosr.questions.perspective import STANDS, others
+from data_prep.monosr.questions.relations import capital
+from data_prep.monosr.scene import Scene
+
+CHOICES = {"clear": "Clearly visible", "partial": "Partially visible", "hidden": "Not visible"}
+YES_NO = ("Would you see {one}?", "Is {one} visible to you?", "Can {one} be seen from there?")
+CHOICE = (
+    "How well would you see {one}?",
+    "How much of {one} is visible from there?",
+    "Which option says how visible {one} is to you?",
+)
+FIELD = "Your field of view is {angle:g} degrees wide."
+GRID = 6  # points along each side of a face
+TRIES = 6  # viewers and objects that are looked at in one scene
+_CELLS = (np.arange(GRID) + 0.5) / GRID * 2 - 1
+_A, _B = (grid.ravel() for grid in np.meshgrid(_CELLS, _CELLS))
+
+
+def face_points(scene: Scene, place: int, eye: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points (p, 3) on the faces of a box that are turned to `eye`, in the camera frame, and the solid angles
+    (p,) that they stand for; none where the eye is inside the box."""
+    half, R = scene.size[place] / 2, scene.R[place]
+    local = R.T @ (eye - scene.center[place])
+    points, weights = [], []
+    for axis in range(3):
+        above = abs(local[axis]) - half[axis]
+        if above <= 0:
+            continue
+        first, second = (axis + 1) % 3, (axis + 2) % 3
+        face = np.empty((GRID * GRID, 3))
+        face[:, axis] = math.copysign(half[axis], local[axis])
+        face[:, first], face[:, second] = _A * half[first], _B * half[second]
+        cubed = ((face - local) ** 2).sum(1) ** 1.5
+        points.append(face)
+        weights.append(above * half[first] * half[second] * 4 / GRID**2 / cubed)
+    if not points:
+        return np.empty((0, 3)), np.empty(0)
+    return np.concatenate(points) @ R.T + scene.center[place], np.concatenate(weights)
+
+
+def hits(scene: Scene, boxes: np.ndarray, eye: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Whether the way from `eye` to each point (p, 3) leads through each of the `boxes` (b,): (b, p)."""
+    R, half = scene.R[boxes], scene.size[boxes, None, :] / 2
+    start = np.einsum("bij,bi->bj", R, eye - scene.center[boxes])[:, None, :]
+    way = (points - eye) @ R
+    with np.errstate(divide="ignore", invalid="ignore"):
+        one, other = (-half - start) / way, (half - start) / way
+    enter = np.fmin(one, other).max(axis=2)
+    leave = np.fmax(one, other).min(axis=2)
+    return (enter < leave) & (leave > 0) & (enter < 1 - 1e-9)
+
+
+def shares(facts: Facts, frame: Frame, place: int) -> tuple[float, float] | None:
+    """The visible share of an object for a viewer, with all annotated boxes in the way and with those alone
+    that the filter kept. None where the eye is inside the object or inside a box in the way."""
+    scene = facts.scene
+    eye = scene.center[frame.stand]
+    points, weights = face_points(scene, place, eye)
+    if not len(points):
+        return None
+    seen = (points - eye) @ frame.axes.T
+    reach = math.tan(math.radians(facts.options.field_of_view / 2))
+    inside = (seen[:, AHEAD] > 0) & (np.abs(seen[:, ACROSS]) <= reach * seen[:, AHEAD])
+    if not inside.any():
+        return 0.0, 0.0
+    sound = np.isfinite(scene.center).all(1) & (scene.size > 0).all(1)
+    sound[[place, frame.stand]] = False
+    boxes = np.flatnonzero(sound)
+    if not len(boxes):
+        share = float(weights[inside].sum() / weights.sum())
+        return share, share
+    local = np.einsum("bij,bi->bj", scene.R[boxes], eye - scene.center[boxes])
+    if (np.abs(local) <= scene.size[boxes] / 2).all(1).any():
+        return None
+    blocked = hits(scene, boxes, eye, points)
+    total = weights.sum()
+    kept = np.isin(boxes, facts.asked)
+    whole = weights[inside & ~blocked.any(0)].sum() / total
+    return float(whole), float(weights[inside & ~blocked[kept].any(0)].sum() / total)
+
+
+def visibility(facts: Facts, share: float) -> str | None:
+    """clear, partial or hidden; None close to the limits."""
+    options = facts.options
+    if share > options.visible + options.visible_margin:
+        return "clear"
+    if share < options.hidden - options.visible_margin:
+        return "hidden"
+    middle = options.hidden + options.visible_margin < share < options.visible - options.visible_margin
+    return "partial" if middle else None
+
+
+def oj(facts: Facts) -> Iterator[Draft]:
+    """Clearly, partially or not visible, or just visible or not, as both sets of boxes in the way agree."""
+    rng = facts.rng("oj")
+    found = _found(rng, facts)
+    for form in facts.options.formats("oj"):
+        rare_first = ("partial", "clear", "hidden") if form == "mc3" else ("clear", "hidden")
+        open_ones = sorted(found, key=lambda item: rng.random())
+        for number in range(facts.options.per_format):
+            # The first by the rarest, the others by any.
+            order = rare_first if number == 0 and form == "mc3" else rng.sample(rare_first, len(rare_first))
+            for seen in order:
+                chosen = next((item for item in open_ones if item[2] == seen), None)
+                draft = _draft(rng, facts, form, *chosen) if chosen else None
+                if chosen and draft:
+                    open_ones.remove(chosen)
+                    yield draft
+                    break
+
+
+def _found(rng: random.Random, facts: Facts) -> list[tuple[Frame, int, str]]:
+    """Viewers, objects and how visible they are."""
+    found = []
+    for _ in range(TRIES if facts.viewpoints else 0):
+        frame = rng.choice(facts.viewpoints)
+        open_ones = others(facts, frame)
+        if not open_ones:
+            continue
+        # Of three objects two are ahead: those behind are hidden without a box in the way.
+        ahead = [place for place in open_ones if frame.center[place][AHEAD] > 0]
+        place = rng.choice(ahead if ahead and rng.random() < 0.67 else open_ones)
+        both = shares(facts, frame, place)
+        if both is None:
+            continue
+        seen = visibility(facts, both[0])
+        if seen and seen == visibility(facts, both[1]):
+            found.append((frame, place, seen))
+    return found
+
+
+def _draft(rng: random.Random, facts: Facts, form: str, frame: Frame, place: int, seen: str) -> Draft | None:
+    places = (frame.stand, frame.face, place)
+    names = facts.called(rng, places)
+    if names is None:
+        return None
+    texts = YES_NO if form == "yes_no" else CHOICE
+    before = rng.choice(STANDS).format(stand=names[0], face=names[1])
+    field = FIELD.format(angle=facts.options.field_of_view)
+    question = f"{before} {field} {capital(rng.choice(texts).format(one=names[2]))}"
+    more = {"visibility": seen}
+    if form == "yes_no":
+        answer = "yes" if seen == "clear" else "no"
+        return Draft("oj", form, "visibility", places, question, answer, viewpoint=places[:2], more=more)
+    options, letter = dealt(list(CHOICES.values()), list(CHOICES).index(seen), rng)
+    return Draft("oj", form, "visibility", places, question, letter, options, None, places[:2], more)
