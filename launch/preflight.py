@@ -7,6 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
+from data_prep.monosr.sources import FOLDER
 from data_prep.views.settings import paths
 from launch.compose import is_unset, leaf_keys
 from launch.local import used_gpus
@@ -22,6 +23,7 @@ UNSET = {
     "teacher.base_url": "the endpoint's address, up to and with /v1",
     "teacher.model": "the name under which the endpoint serves the model",
 }
+OMNI3D = f"the folder that holds {FOLDER}/ with Omni3D's annotations, and the sources' pictures"
 
 
 def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
@@ -49,6 +51,8 @@ def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
         found.append(
             f"prompt.file={config.prompt.file} does not exist: give the path of a text file, or null."
         )
+    if "prep" in names and config.teacher.kind == "answer" and config.prompt.format != "answer_only":
+        found.append(f"teacher=answer teaches no {config.prompt.format}: add prompt=answer_only.")
     if "sft" in names and config.teacher.kind == "none":
         found.append(
             "teacher=none leaves the SFT rows without reasoning: take teacher=file teacher.path=FILE."
@@ -81,7 +85,11 @@ def check(config: DictConfig, stages: Sequence[Stage]) -> None:
 def _unset(config: DictConfig, sections: set[str]) -> Iterator[str]:
     for key in leaf_keys(config):
         if key.split(".")[0] in sections and is_unset(config, key):
-            what = UNSET.get(key, "a value")
+            what = (
+                OMNI3D
+                if (key, config.data.benchmark) == ("data.root", "monosr")
+                else UNSET.get(key, "a value")
+            )
             yield f"{key} is not set: give {key}={what}; or add scale=tiny, which needs no data."
 
 
@@ -93,6 +101,13 @@ def _release(config: DictConfig) -> Iterator[str]:
         yield "data.root is null: give the folder of the release, or data=cvsbench_synthetic."
         return
     root = Path(data.root)
+    if data.benchmark == "monosr":
+        if not (root / FOLDER).is_dir():
+            yield (
+                f"data.root={root} has no folder {FOLDER}/: give {OMNI3D}; or add scale=tiny, which needs no "
+                "data."
+            )
+        return
     if not root.is_dir():
         yield f"data.root={root} does not exist or is no folder: give the folder that holds cvusa/ and fov/."
         return
@@ -137,6 +152,8 @@ def _endpoint(teacher: DictConfig) -> Iterator[str]:
 
 
 def _views(data: DictConfig) -> Iterator[str]:
+    if data.benchmark == "monosr":
+        return
     for file in paths(data.only_rows):
         if not Path(file).is_file():
             yield f"data.only_rows: {file} does not exist: give a file of row ids, or null."
@@ -308,6 +325,8 @@ def disk_need(config: DictConfig, stage: Stage) -> float:
         # Every picture is copied, and drawn upon up to three times.
         return 4 * sum(p.stat().st_size for p in pairs.rglob("*") if p.is_file()) / GIB
     if stage.name in ("prep", "audit"):
+        if config.data.benchmark == "monosr":
+            return _monosr_need(config.data)
         if config.data.synthetic is not None:
             return (config.data.synthetic.train_groups + config.data.synthetic.test_groups) * 50e3 / GIB
         if stage.name == "audit":
@@ -322,6 +341,19 @@ def disk_need(config: DictConfig, stage: Stage) -> float:
         trained = 0 if config.grpo.lora.rank else weights
         return ((config.grpo.keep_checkpoints + 1) * (4 * weights + 8 * trained) + 2 * weights) / GIB
     return (4 * weights if stage.name == "base" else 50e6) / GIB
+
+
+def _monosr_need(data: DictConfig) -> float:
+    """GiB of MonoSR's prep: 100 kB a synthetic picture; of a release 0.3 MB for 26 kB of annotations.
+
+    That is a picture's copy, the records of its objects and its questions.
+    """
+    if data.synthetic is not None:
+        return (data.synthetic.train_pictures + data.synthetic.test_pictures) * 100e3 / GIB
+    files = Path(data.root or "", FOLDER).glob("*.json")
+    return (
+        sum(p.stat().st_size for p in files if p.stem.partition("_")[0] in data.sources) / 26e3 * 0.3e6 / GIB
+    )
 
 
 def _disk(config: DictConfig, stages: Sequence[Stage]) -> Iterator[str]:

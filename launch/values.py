@@ -7,6 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_prep.cvsbench.layout import TASKS
 from data_prep.monosr.auxiliary_words import VARIANTS
+from data_prep.monosr.sources import SOURCES, SPLITS
 from data_prep.prompts import INSTRUCTIONS
 from data_prep.views.settings import KINDS
 from launch.compose import is_unset, nearest
@@ -17,6 +18,9 @@ from recipes.monitor_readings import MONITORS
 CHOICES: dict[str, tuple[str, ...]] = {
     "logger": ("none", "wandb"),
     "data.subsets": ("cvusa", "fov"),
+    "data.sources": tuple(SOURCES),
+    "data.train_splits": SPLITS,
+    "data.test_splits": SPLITS,
     "data.views": ("none", *KINDS),
     "data.aux": tuple(VARIANTS),
     "data.views_depth.device": ("auto", "cpu", "cuda"),
@@ -24,8 +28,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "data.tasks": (*TASKS, *(f"{task}/{part}" for task, own in TASKS.items() for part in own.parts if part)),
     "generation.subsets": ("cvusa", "fov"),
     "generation.tasks": ("g2s", "s2g", "gs_grounding", "gs_view"),
-    "teacher.kind": ("file", "oracle", "openai", "none"),
-    "prompt.format": ("imagination_cot", "structured_cot"),
+    "teacher.kind": ("file", "oracle", "openai", "answer", "none"),
+    "prompt.format": ("imagination_cot", "structured_cot", "answer_only"),
     "eval.prompt": tuple(INSTRUCTIONS),
     "model.device": ("cpu", "cuda"),
     "model.dtype": ("float32", "bfloat16", "float16"),
@@ -94,7 +98,7 @@ def faults(config: DictConfig, sections: set[str]) -> Iterator[str]:
             yield f"{key}={value} is no share: it must lie between 0 and 1."
     if (value := _value(config, "eval.rotate_options", sections)) is not None and value > 3:
         yield f"eval.rotate_options={value} is too large: questions have up to four options, so 0 to 3."
-    if "data" in sections and isinstance(config.data.categories, str):
+    if "data" in sections and isinstance(config.data.get("categories"), str):
         yield f"data.categories takes a list: data.categories=[{config.data.categories}]."
     for text in config.grpo.overrides if "grpo" in sections else []:
         if any(word in str(text).lower() for word in SECRET_WORDS):

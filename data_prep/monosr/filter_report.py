@@ -69,14 +69,11 @@ class FilterTally:
             in_turn = [found[n] for n in range(EXAMPLES) for found in own if n < len(found)]
             yield reason, [judged for _, _, judged in in_turn[:EXAMPLES]]
 
-    def summary(
-        self, thresholds: Thresholds, left_out: Mapping[str, Mapping[str, int]], ambiguous: Mapping[str, int]
-    ) -> dict[str, Any]:
+    def summary(self, thresholds: Thresholds, left_out: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
         """The numbers of the report.
 
         Args:
             left_out: source -> why annotations cannot be used -> how many (`Index.summary["left_out"]`).
-            ambiguous: question kind -> candidates that stage 4 refused; empty where nobody counted.
         """
         total: Counter[str] = Counter()
         for counts in self.counts.values():
@@ -86,7 +83,6 @@ class FilterTally:
             "sources": {name: _staged(self.counts[name]) for name in SOURCES if name in self.counts},
             "all": _staged(total),
             "unusable": {name: dict(found) for name, found in left_out.items()},
-            "ambiguity": dict(ambiguous),
         }
 
 
@@ -135,10 +131,6 @@ def _page(summary: dict[str, Any], named: Mapping[str, list[str]]) -> Iterator[s
     yield _line("**objects left**", [c["objects_left"] for c in columns])
     yield _line("**pictures left**", [c["pictures_left"] for c in columns])
     yield "\nStage 4, ambiguity, refuses questions, not objects."
-    if summary["ambiguity"]:
-        yield (
-            "Refused: " + ", ".join(f"{kind} {count:,}" for kind, count in summary["ambiguity"].items()) + "."
-        )
     yield "\nUnusable boxes by cause:\n"
     causes = list(dict.fromkeys(cause for own in summary["unusable"].values() for cause in own))
     yield "| source | " + " | ".join(cause.replace("_", " ") for cause in causes) + " |"

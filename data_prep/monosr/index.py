@@ -41,9 +41,9 @@ from data_prep.monosr.records import (
     image,
     malformed,
 )  # fmt: skip
-from data_prep.monosr.scene import CORNER_SIGNS, SOURCES, Scene
+from data_prep.monosr.scene import CORNER_SIGNS, Scene
+from data_prep.monosr.sources import SOURCES, SPLITS
 
-SPLITS = ("train", "val", "test")
 BLOCK = 256  # images whose scenes are made at once
 _NAMES = tuple(SOURCES)
 UNUSABLE = {NO_BOX: "no_3d_box", UNRELIABLE: "unreliable"}

@@ -7,16 +7,15 @@ The layout is that of https://github.com/facebookresearch/omni3d, where the root
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from data_prep.data_root import DataRoot, EscapesRootError
 from data_prep.errors import UserError
 from data_prep.monosr.index import Index, build
-from data_prep.monosr.scene import SOURCES, Scene
+from data_prep.monosr.scene import Scene
+from data_prep.monosr.sources import FOLDER, SOURCES
 from data_prep.quarantine import Quarantined
-
-FOLDER = "Omni3D"
 
 
 def find_annotations(root: DataRoot, sources: Sequence[str], splits: Sequence[str]) -> list[tuple[str, str]]:
@@ -49,6 +48,7 @@ class Release:
         files: as `find_annotations` gives them; in place of a source, dataset id -> source of a merged file.
         folder: where the indexes lie, or are built (`data_prep.monosr.index`).
         pictures: whether every image's picture has to be there.
+        on_file: called with the number of files that are indexed.
 
     Raises:
         OSError: a file cannot be read.
@@ -60,10 +60,14 @@ class Release:
         files: Sequence[tuple[str | Mapping[int, str], str]],
         folder: Path,
         pictures: bool = True,
+        on_file: Callable[[int], None] = lambda done: None,
     ) -> None:
         self.files = [path for _, path in files]
         self._root, self._pictures = root, pictures
-        self.indexes: list[Index] = [build(root.path / p, folder / Path(p).stem, s) for s, p in files]
+        self.indexes: list[Index] = []
+        for source, path in files:
+            self.indexes.append(build(root.path / path, folder / Path(path).stem, source))
+            on_file(len(self.indexes))
 
     def __len__(self) -> int:
         """Images of all files; `scenes` leaves those out whose picture is not there."""
@@ -71,7 +75,13 @@ class Release:
 
     def scenes(self, start: int = 0, stop: int | None = None) -> Iterator[Scene]:
         """The scenes of images `start` to `stop` whose pictures are there, as `Index.scenes` gives them."""
-        return (scene for scene, _ in self._ranged(start, stop) if not self._lacks(scene))
+        return (scene for _, scene in self.numbered(start, stop))
+
+    def numbered(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Scene]]:
+        """The same scenes, each with the number of its image."""
+        for number, scene, _ in self._ranged(start, stop):
+            if not self._lacks(scene):
+                yield number, scene
 
     def faults(self) -> Iterator[Quarantined]:
         """Everything that cannot be used, with file and id: files, images, annotations, missing pictures.
@@ -81,17 +91,20 @@ class Release:
         for path, index in zip(self.files, self.indexes, strict=True):
             for record in index.faults():
                 what = f"{record['what']} {record['id']}".strip()
-                yield Quarantined(f"monosr/{Path(path).stem}/{what}", path, record["place"], record["reason"])
-        for scene, path in self._ranged(0, None) if self._pictures else ():
+                yield Quarantined(
+                    f"monosr/{Path(path).stem}/{what}", path, record["place"], record["reason"], "annotation"
+                )
+        for _, scene, path in self._ranged(0, None) if self._pictures else ():
             if reason := self._lacks(scene):
                 yield Quarantined(f"monosr/{scene.id}", path, 0, reason, "picture", scene.id)
 
-    def _ranged(self, start: int, stop: int | None) -> Iterator[tuple[Scene, str]]:
+    def _ranged(self, start: int, stop: int | None) -> Iterator[tuple[int, Scene, str]]:
         before = 0
         stop = len(self) if stop is None else stop
         for path, index in zip(self.files, self.indexes, strict=True):
             first, last = max(start - before, 0), min(stop - before, len(index))
-            yield from ((scene, path) for scene in index.scenes(first, max(last, 0)))
+            for number, scene in enumerate(index.scenes(first, max(last, 0)), start=before + first):
+                yield number, scene, path
             before += len(index)
 
     def _lacks(self, scene: Scene) -> str | None:

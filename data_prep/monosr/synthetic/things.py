@@ -34,7 +34,8 @@ SOURCES: dict[str, Source] = {
 class Thing:
     """A class: mean size, spread (share of it), colour, and where it goes.
 
-    `place`: large (a cell of a room), medium (a quarter of one), top (on something), lane (traffic), kerb.
+    `place`: large (a cell of a room), medium (a quarter of one), top (on something), ceiling (hanging),
+    lane (traffic), kerb, single.
     """
 
     name: str
@@ -61,7 +62,8 @@ INDOOR = (
     Thing("laptop", (0.35, 0.22, 0.25), (60, 60, 70), "top"),
     Thing("lamp", (0.25, 0.45, 0.25), (245, 190, 60), "top"),
     Thing("box", (0.35, 0.28, 0.30), (200, 160, 100), "top"),
-    Thing("television", (0.90, 0.55, 0.15), (35, 40, 50), "top"),
+    Thing("ceiling lamp", (0.50, 0.25, 0.50), (250, 235, 200), "ceiling"),
+    Thing("television", (0.70, 0.55, 0.15), (35, 40, 50), "top"),
 )
 OUTDOOR = (
     Thing("car", (4.4, 1.55, 1.85), (190, 50, 50), "lane"),

@@ -165,15 +165,15 @@ def _sizes(things: tuple[Thing, ...], thing: np.ndarray, draw: np.ndarray) -> np
 
 class _Room:
     """Cells of 2.4 m, three across and four deep: in each one large thing that may carry two small ones, or
-    four medium ones, or nothing."""
+    four medium ones, or nothing; above some of them hangs a lamp."""
 
-    cell, across, deep, first = 2.4, 3, 4, 1.6
-    slots = across * deep * 7
+    cell, across, deep, first, clear = 2.4, 3, 4, 1.6, 2.15
+    slots = across * deep * 8
 
     def place(self, u: np.ndarray, source: str, own: np.ndarray) -> tuple[np.ndarray, ...]:
         things = THINGS["indoor"]
         n = len(u)
-        u = u.reshape(n, self.across * self.deep, 7, 9)
+        u = u.reshape(n, self.across * self.deep, 8, 9)
         column, row = (
             np.arange(self.across * self.deep) % self.across,
             np.arange(self.across * self.deep) // self.across,
@@ -187,7 +187,8 @@ class _Room:
             [
                 _chosen(things, "large", u[:, :, :1, 1]),
                 _chosen(things, "top", u[:, :, 1:3, 1]),
-                _chosen(things, "medium", u[:, :, 3:, 1]),
+                _chosen(things, "medium", u[:, :, 3:7, 1]),
+                _chosen(things, "ceiling", u[:, :, 7:, 1]),
             ],
             2,
         )
@@ -197,16 +198,18 @@ class _Room:
         carries = np.array([t.carries for t in things])[thing[:, :, 0]]
         there = np.zeros(thing.shape, bool)
         there[:, :, 0] = large
-        there[:, :, 1:3] = (large & carries)[:, :, None] & (u[:, :, 1:3, 0] < 0.6)
+        there[:, :, 1:3] = (large & carries)[:, :, None] & (u[:, :, 1:3, 0] < 0.8)
         room = np.minimum(
             size[:, :, :1, 0] / 4, size[:, :, :1, 2] / 2
         )  # half of what carries it, to its edge
         there[:, :, 1:3] &= np.hypot(size[:, :, 1:3, 0], size[:, :, 1:3, 2]) / 2 <= room
-        there[:, :, 3:] = mediums[:, :, None] & (u[:, :, 3:, 0] < 0.75)
+        there[:, :, 3:7] = mediums[:, :, None] & (u[:, :, 3:7, 0] < 0.75)
+        there[:, :, 7] = u[:, :, 7, 0] < 0.3
         base = np.zeros((*thing.shape, 3))
         base[..., 0] = middle[None, :, None, 0] + offset[..., 0]
         base[..., 2] = middle[None, :, None, 1] + offset[..., 1]
         base[:, :, 1:3, 1] = size[:, :, :1, 1]
+        base[:, :, 7, 1] = self.clear + 0.3 * u[:, :, 7, 8]
         flat = (n, self.slots)
         return (
             there.reshape(flat),
@@ -227,8 +230,9 @@ class _Room:
         c, s = np.cos(yaw[:, :, :1]), np.sin(yaw[:, :, :1])
         offset[:, :, 1:3] = offset[:, :, :1] + np.stack([c * along, -s * along], -1)
         quarters = np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]]) * self.cell / 4
-        free = np.maximum(self.cell / 4 - reach[:, :, 3:], 0) * 0.9
-        offset[:, :, 3:] = quarters + free[..., None] * (2 * draw[:, :, 3:] - 1)
+        free = np.maximum(self.cell / 4 - reach[:, :, 3:7], 0) * 0.9
+        offset[:, :, 3:7] = quarters + free[..., None] * (2 * draw[:, :, 3:7] - 1)
+        offset[:, :, 7:] = (self.cell / 2 - reach[:, :, 7:])[..., None] * 0.9 * (2 * draw[:, :, 7:] - 1)
         return offset
 
 
