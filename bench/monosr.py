@@ -19,8 +19,6 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +31,7 @@ from data_prep.monosr.chunks import in_processes
 from data_prep.monosr.filter import Thresholds, observe
 from data_prep.monosr.generate import questions_of
 from data_prep.monosr.index import build
+from data_prep.monosr.observed import observe_all
 from data_prep.monosr.options import Options
 from data_prep.monosr.produce import produce
 from data_prep.monosr.reader import Release, find_annotations
@@ -48,19 +47,6 @@ OPTIONS = Options(per_format=1, situational=1)
 SEED = 0
 
 
-@dataclass(frozen=True)
-class Observed:
-    """Gives the scenes of a release that are left by the filter, with all that is annotated."""
-
-    release: Release
-    thresholds: Thresholds
-
-    def __call__(self, start: int, stop: int) -> Iterator[tuple[Scene, Scene]]:
-        for judged in observe(self.release.scenes(start, stop), self.thresholds):
-            if judged.scene:
-                yield judged.scene, judged.full
-
-
 def ours(root: Path, work: Path, images: int, workers: int) -> dict[str, Any]:
     """Index, filter, questions and balance."""
     started = time.monotonic()
@@ -70,9 +56,11 @@ def ours(root: Path, work: Path, images: int, workers: int) -> dict[str, Any]:
         pass
     release = Release(DataRoot(root), files, work / "index", pictures=False)
     indexed = time.monotonic()
+    observed, _ = observe_all(release, Thresholds(), work / "observed", workers)
+    filtered = time.monotonic()
     steps: dict[str, float] = {}
     found = produce(
-        Observed(release, Thresholds()), len(release), work / "questions", OPTIONS, SEED, workers=workers,
+        observed, len(release), work / "questions", OPTIONS, SEED, workers=workers,
         total=round(images * QUESTIONS_AN_IMAGE),
         progress=lambda step, done, of: steps.update({step: time.monotonic()}),
     )  # fmt: skip
@@ -82,7 +70,8 @@ def ours(root: Path, work: Path, images: int, workers: int) -> dict[str, Any]:
         "candidates": found["candidates"],
         "seconds": ended - started,
         "index_s": indexed - started,
-        "questions_s": steps["questions"] - indexed,
+        "filter_s": filtered - indexed,
+        "questions_s": steps["questions"] - filtered,
         "balance_s": ended - steps["questions"],
     }
 
@@ -140,6 +129,7 @@ def _scene(source: str, image: dict[str, Any], objects: list[dict[str, Any]]) ->
     )  # fmt: skip
 
 
+PARTS = ("index_s", "filter_s", "questions_s", "balance_s")
 WORK = {"ours": ours, "loop": loop}
 
 
@@ -200,13 +190,15 @@ def main() -> int:
 
 
 def show(records: list[dict[str, Any]]) -> None:
-    heads = ("work", "images", "MB of JSON", "questions", "candidates", "seconds", "index", "ask", "balance")
-    print("".join(f"{head:>12}" for head in (*heads, "ms/image", "questions/s", "CPU s", "peak MB")))
+    heads = ("work", "images", "MB of JSON", "questions", "candidates", "seconds", "index", "filter", "ask")
+    print(
+        "".join(f"{head:>12}" for head in (*heads, "balance", "ms/image", "questions/s", "CPU s", "peak MB"))
+    )
     for r in records:
         numbers = (
             f"{r['images']:,}", f"{r['json_mb']:,}", f"{r['questions']:,}", f"{r['candidates']:,}",
             f"{r['seconds']:.1f}",
-            *(f"{r[part]:.1f}" if part in r else "-" for part in ("index_s", "questions_s", "balance_s")),
+            *(f"{r[part]:.1f}" if part in r else "-" for part in PARTS),
             f"{1000 * r['seconds'] / r['images']:.2f}", f"{r['questions'] / r['seconds']:,.0f}",
             f"{r['cpu_s']:.0f}", f"{r['peak_mb']:,}",
         )  # fmt: skip
