@@ -9,8 +9,9 @@ that it was written for. An object without a phrase has its names from geometry
 """
 
 import re
+import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,12 @@ from typing import Any
 from omegaconf import DictConfig
 from PIL import Image, ImageDraw, ImageFont
 
-from data_prep.atomic import replacing
+from data_prep.atomic import read_jsonl, replacing, write_jsonl
 from data_prep.errors import UserError
 from data_prep.generation.asking import UnansweredError, ask_until_sound
 from data_prep.generation.session import work_through
 from data_prep.generation.validate import Fault, Verdict
+from data_prep.monosr.chunks import Captions, Read
 from data_prep.monosr.references import NAMELESS, noun
 from data_prep.monosr.scene import Scene
 from data_prep.teacher.client import Client, Request
@@ -168,6 +170,9 @@ class Captioning:
         phrase = written.verdict.kept[0]
         every = self._framed(full, alike, word.replace("/", " "), numbered=True)
         reply = await self._client.ask(Request(FINDER, f"The phrase is: {phrase}", (every,)))
+        if reply.given_up:
+            faults["unanswered"] += 1
+            return None
         if found_number(reply.text or "", len(alike)) != alike.index(place) + 1:
             faults["not found"] += 1
             return None
@@ -179,22 +184,76 @@ class Captioning:
         return framed(self._images / full.image, target, boxes, numbered)
 
 
+@dataclass(frozen=True)
+class WithCaptions:
+    """Reads as `read` does, and gives each scene its phrases from `folder` too. `chunk`: images a file.
+
+    It is asked for ranges that begin at a file's first image and end in the same file.
+    """
+
+    read: Read
+    folder: Path
+    chunk: int
+
+    def file(self, start: int) -> Path:
+        return self.folder / f"captions-{start // self.chunk:05d}.jsonl"
+
+    def __call__(self, start: int, stop: int) -> Iterator[tuple[Scene, Scene | None, Captions]]:
+        known = {record["scene"]: record["phrases"] for record in read_jsonl(self.file(start))}
+        for scene, full, *_ in self.read(start, stop):
+            yield scene, full, known.get(scene.id, {})
+
+
 async def caption(
-    scenes: Sequence[tuple[Scene, Scene | None]],
+    captions: WithCaptions,
+    images: int,
+    pictures: Path,
     teacher: DictConfig,
-    images: Path,
-    work: Path,
     replies: Path,
-    count: Callable[[], None] = lambda: None,
-) -> list[Captioned]:
-    """The phrases of some scenes, many at once; replies are kept in `replies`, so a killed run goes on.
+    section: str = "teacher",
+    progress: Callable[[int], None] = lambda done: None,
+) -> Counter[str]:
+    """Write the files of `captions` that are not there, and return what became of the objects, by kind.
+
+    Replies are kept in `replies`, so a killed run goes on. Memory holds the scenes of one file.
+
+    Args:
+        images: how many images there are. `pictures`: the folder below which the scenes' pictures lie.
+        teacher: the configuration's section named `section`, which the client is made from.
+        progress: told the images done.
 
     Raises:
-        UserError: as `Client` does, or a picture cannot be read.
+        UserError: as `Client` does; a picture cannot be read; or requests were never answered and
+            `allow_unanswered` is not set.
     """
-    if not scenes:
-        return []
-    async with Client(teacher, replies) as client:
-        asking = Captioning(client, images, work, teacher.retries)
-        jobs: list[Any] = [partial(asking.of, *pair) for pair in scenes]
-        return await work_through(jobs, teacher.concurrency, count)
+    found: Counter[str] = Counter()
+    async with Client(teacher, replies, section) as client:
+        asking = Captioning(client, pictures, captions.folder / "framed", teacher.retries)
+        for start in range(0, images, captions.chunk):
+            stop, path = min(start + captions.chunk, images), captions.file(start)
+            if not path.exists():
+                scenes = [(scene, full) for scene, full, *_ in captions.read(start, stop)]
+                made = await _all(asking, scenes, teacher.concurrency)
+                if (lost := sum(one.faults["unanswered"] for one in made)) and not teacher.allow_unanswered:
+                    raise UserError(
+                        f"{lost} requests for captions were never answered. What is paid for is kept: give"
+                        f" the same command again, or go on without them: {section}.allow_unanswered=true."
+                    )
+                records = (
+                    {"scene": scene.id, "phrases": one.phrases, "faults": dict(one.faults)}
+                    for (scene, _), one in zip(scenes, made, strict=True)
+                )
+                write_jsonl(path, records)
+                shutil.rmtree(captions.folder / "framed", ignore_errors=True)
+            for record in read_jsonl(path):
+                found.update(record["faults"])
+                found["kept"] += len(record["phrases"])
+            progress(stop)
+    return found
+
+
+async def _all(
+    asking: Captioning, scenes: Sequence[tuple[Scene, Scene | None]], workers: int
+) -> list[Captioned]:
+    jobs: list[Any] = [partial(asking.of, *pair) for pair in scenes]
+    return await work_through(jobs, workers, lambda: None) if jobs else []  # type: ignore[return-value]

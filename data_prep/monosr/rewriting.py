@@ -5,6 +5,7 @@ picture, no answer. A reply that fails a check of `data_prep.monosr.wording` is 
 reason; where none passes, the template's words stay. `meta["words"]` says which: teacher or template.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -100,6 +101,7 @@ async def rewrite(
     replies: Path,
     seed: int,
     share: float = 1.0,
+    section: str = "teacher",
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> dict[str, Any]:
     """Write the rows of `source`, file by file, into `folder`, and return the report of `rewriting.json`.
@@ -108,32 +110,35 @@ async def rewrite(
     `replies`, so a killed run goes on.
 
     Args:
-        teacher: the configuration's section, which the client is made from.
+        teacher: the configuration's section named `section`, which the client is made from.
+        share: of the rows that are reworded; situational ones all are.
         progress: told the files done, and how many there are.
 
     Raises:
-        UserError: as `Client` does; or requests were never answered and `teacher.allow_unanswered` is not
-        set.
+        UserError: as `Client` does; or requests were never answered and `allow_unanswered` is not set.
     """
     paths = sorted(source.glob("questions-*.jsonl"))
     words: Counter[str] = Counter()
-    async with Client(teacher, replies) as client:
-        work = Rewriting(client, teacher.retries, share, seed)
+    faults: Counter[str] = Counter()
+    async with Client(teacher, replies, section) as client:
         for done, path in enumerate(paths, 1):
-            target = folder / path.name
+            target, faulty = folder / path.name, folder / f"{path.stem}.faults.json"
             if not target.exists():
+                work = Rewriting(client, teacher.retries, share, seed)
                 rows = [Row.from_json(record) for record in read_jsonl(path)]
                 made = await _all(work, rows, teacher.concurrency)
-                _check_answered(work, teacher)
+                _check_answered(work, teacher, section)
+                write_json(faulty, {**work.faults, "unanswered": work.unanswered})
                 write_jsonl(target, (row.to_json() for row in made))
             words.update(record["meta"]["words"] for record in read_jsonl(target))
+            faults.update(json.loads(faulty.read_text(encoding="utf-8")))
             progress(done, len(paths))
         usage = client.usage
     report = {
         "rows": words.total(),
         "words": dict(sorted(words.items())),
-        "faults_sent_back": dict(sorted(work.faults.items())),
-        "unanswered": work.unanswered,
+        "unanswered": faults.pop("unanswered", 0),
+        "faults_sent_back": dict(sorted(faults.items())),
         "usage": {
             "requests": usage.sent, "prompt_tokens": usage.prompt_tokens,
             "completion_tokens": usage.completion_tokens, "dollars": usage.cost,
@@ -149,9 +154,9 @@ async def _all(work: Rewriting, rows: list[Row], workers: int) -> list[Row]:
     return await work_through([partial(work.of, row) for row in rows], workers, lambda: None)
 
 
-def _check_answered(work: Rewriting, teacher: DictConfig) -> None:
+def _check_answered(work: Rewriting, teacher: DictConfig, section: str) -> None:
     if work.unanswered and not teacher.allow_unanswered:
         raise UserError(
             f"{work.unanswered} requests were never answered ({work.last_fault}). What is paid for is kept:"
-            " give the same command again, or keep the templates' words with teacher.allow_unanswered=true."
+            f" give the same command again, or keep the templates' words: {section}.allow_unanswered=true."
         )

@@ -17,7 +17,7 @@ from stub_endpoint import Stub
 from teacher_runs import teacher_config
 
 from data_prep.errors import UserError
-from data_prep.monosr.captions import RED, caption, found_number, framed, judge
+from data_prep.monosr.captions import RED, WithCaptions, caption, found_number, framed, judge
 from data_prep.monosr.generate import questions_of
 from data_prep.monosr.options import Options
 from data_prep.monosr.references import References
@@ -63,44 +63,52 @@ class Namer(Stub):
         return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": {}}
 
 
-def captions_of(folder, bad=(), full=None):
+def captions_of(folder, bad=()):
+    """The scene, its phrases as `WithCaptions` reads them, and what became of the objects."""
     scene = made_scene(folder)
+    captions = WithCaptions(lambda start, stop: iter([(scene, None)]), folder / "captions", 10)
     with Namer(trouble=0.0) as stub:
         stub.bad = tuple(bad)
-        pair = (scene, full)
-        images, work = folder / "images", folder / "work"
-        made = asyncio.run(caption([pair], teacher_config(stub.base_url), images, work, folder / "replies"))
-    return scene, made[0]
+        config = teacher_config(stub.base_url)
+        arguments = (captions, 1, folder / "images", config, folder / "replies")
+        found = asyncio.run(caption(*arguments))
+        sent = len(stub.log)
+        assert asyncio.run(caption(*arguments)) == found
+        assert len(stub.log) == sent  # nothing is asked twice
+    ((same, full, phrases),) = captions(0, 1)
+    assert (same, full) == (scene, None)
+    assert not (folder / "captions/framed").exists()
+    return scene, phrases, dict(found)
 
 
 def test_phrases_name_what_geometry_would(tmp_path):
-    scene, made = captions_of(tmp_path)
-    assert list(made.phrases.values()) == [f"{word} chair" for word in COLOURS[:5]]
-    assert set(made.phrases) == set(scene.ids[:5])  # the only table needs none
-    assert made.faults == {}
-    names = References(scene, captions=made.phrases)
+    scene, phrases, found = captions_of(tmp_path)
+    assert list(phrases.values()) == [f"{word} chair" for word in COLOURS[:5]]
+    assert set(phrases) == set(scene.ids[:5])  # the only table needs none
+    assert found == {"kept": 5}
+    names = References(scene, captions=phrases)
     names.check()
-    assert [found[0].text for found in names.names] == [*(f"the {w} chair" for w in COLOURS[:5]), "the table"]
-    texts = " ".join(r.question for r in questions_of(scene, Options(), 0, captions=made.phrases))
+    assert [own[0].text for own in names.names] == [*(f"the {w} chair" for w in COLOURS[:5]), "the table"]
+    texts = " ".join(r.question for r in questions_of(scene, Options(), 0, captions=phrases))
     assert re.search(r"the (?:green|blue|wooden|striped|black) chair", texts)
 
 
 def test_a_phrase_by_which_the_object_is_not_found_goes(tmp_path):
-    scene, made = captions_of(tmp_path, bad=("blue", "black"))
-    assert list(made.phrases) == [scene.ids[0], scene.ids[2], scene.ids[3]]
-    assert made.faults == {"not found": 2}
+    scene, phrases, found = captions_of(tmp_path, bad=("blue", "black"))
+    assert list(phrases) == [scene.ids[0], scene.ids[2], scene.ids[3]]
+    assert found == {"kept": 3, "not found": 2}
 
 
 def test_a_phrase_against_the_rules_is_asked_for_again(tmp_path):
-    _, made = captions_of(tmp_path, bad=("first",))
-    assert len(made.phrases) == 5
-    assert made.faults == {"words": 5}
+    _, phrases, found = captions_of(tmp_path, bad=("first",))
+    assert len(phrases) == 5
+    assert found == {"kept": 5, "words": 5}
 
 
 def test_one_phrase_for_all_fits_none(tmp_path):
-    _, made = captions_of(tmp_path, bad=("same",))
-    assert set(made.phrases.values()) <= {"blue chair"}
-    assert made.faults["not found"] == 4
+    _, phrases, found = captions_of(tmp_path, bad=("same",))
+    assert set(phrases.values()) <= {"blue chair"}
+    assert found["not found"] == 4
 
 
 @pytest.mark.parametrize(

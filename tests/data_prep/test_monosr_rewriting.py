@@ -88,7 +88,9 @@ def test_a_changed_relation_is_found():
     ],
 )
 def test_a_changed_unit_is_found(old, new):
-    rows = [r for r in ROWS if r.unit and re.search(rf"\b{old}\b", r.question)]
+    options = Options(per_format=4, situational=0, tasks=("dist", "size"))
+    made = [row for number in range(12, 60) for row in questions_of(random_scene(number), options, 0)]
+    rows = [row for row in made if re.search(rf"\b{old}\b", row.question)]
     assert rows
     for row in rows:
         assert "units" in kinds(row, re.sub(rf"\b{old}\b", new, longer(row.question))), row.question
