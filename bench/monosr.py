@@ -156,7 +156,7 @@ def main() -> int:
     )
     parser.add_argument("--images", type=int, nargs="+", default=IMAGES, help="sizes of the releases")
     parser.add_argument("--workers", type=int, default=2, help="processes that make questions")
-    parser.add_argument("--folder", type=Path, help="where releases and questions are written for a while")
+    parser.add_argument("--folder", type=Path, help="keep the releases here, and take those that are there")
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the figures to this file")
     parser.add_argument("--child", choices=WORK, help=argparse.SUPPRESS)
     parser.add_argument("--root", type=Path, help=argparse.SUPPRESS)
@@ -167,9 +167,12 @@ def main() -> int:
 
     records = []
     for images in sorted(arguments.images):
-        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-            root = Path(folder)
-            write_release(root, SEED, {"train": images}, draw=False)
+        with tempfile.TemporaryDirectory() as folder:
+            root = (arguments.folder or Path(folder)) / str(images)
+            if not root.is_dir():
+                made = root.with_name(f"{images}.part")
+                write_release(made, SEED, {"train": images}, draw=False)
+                made.rename(root)
             size = sum(path.stat().st_size for path in (root / "Omni3D").iterdir())
             run = partial(measure, root=root, images=images)
             records.append({**run("ours", workers=arguments.workers), "json_mb": round(size / 2**20)})
