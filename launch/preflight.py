@@ -153,6 +153,8 @@ def _endpoint(teacher: DictConfig) -> Iterator[str]:
 
 def _views(data: DictConfig) -> Iterator[str]:
     if data.benchmark == "monosr":
+        if data.wording.model is not None:
+            yield from _asked(data.wording, "data.wording", "the endpoint")
         return
     for file in paths(data.only_rows):
         if not Path(file).is_file():
@@ -169,18 +171,23 @@ def _views(data: DictConfig) -> Iterator[str]:
         yield from _miniatures(data.views_miniature)
 
 
+def _asked(model: DictConfig, section: str, what: str) -> Iterator[str]:
+    """What `section` lacks of key and prices for a model behind an endpoint."""
+    name = model.api_key_env
+    if name is not None and not os.environ.get(name):
+        yield (
+            f"the environment variable {name} holds no key for {what}: set it, name another with "
+            f"{section}.api_key_env=, or set that to null for an endpoint that wants none."
+        )
+    if model.max_cost is not None and None in (model.price_in, model.price_out):
+        yield f"{section}.max_cost={model.max_cost} wants {section}.price_in= and {section}.price_out=."
+
+
 def _miniatures(miniature: DictConfig) -> Iterator[str]:
     section = "data.views_miniature"
     if miniature.model is None:
         yield f"{section}.model is null: give the name under which the endpoint serves the image model."
-    name = miniature.api_key_env
-    if name is not None and not os.environ.get(name):
-        yield (
-            f"the environment variable {name} holds no key for the image endpoint: set it, name another with "
-            f"{section}.api_key_env=, or set that to null for an endpoint that wants none."
-        )
-    if miniature.max_cost is not None and None in (miniature.price_in, miniature.price_out):
-        yield f"{section}.max_cost={miniature.max_cost} wants {section}.price_in= and {section}.price_out=."
+    yield from _asked(miniature, section, "the image endpoint")
     if miniature.prompts is not None and not Path(miniature.prompts).is_dir():
         yield f"{section}.prompts={miniature.prompts} is no folder: give one, or null."
     if miniature.api == "gemini" and version("google-genai") is None:

@@ -54,6 +54,7 @@ AT_LEAST: dict[str, float] = {
             "vllm.port", "vllm.max_images", "vllm.tensor_parallel",
             "data.views_depth.micro_batch_size", "data.views_miniature.concurrency",
             "data.views_miniature.tries", "data.views_miniature.max_requests", "report.picture_side",
+            "data.wording.concurrency", "data.wording.tries", "data.wording.max_requests",
         ),
         1,
     ),
@@ -62,17 +63,18 @@ AT_LEAST: dict[str, float] = {
     **dict.fromkeys(("generation.blind.times", "generation.arrows.axis_margin"), 0),
     **dict.fromkeys(("eval.temperature", "eval.rotate_options", "teacher.retries", "teacher.max_cost"), 0),
     **dict.fromkeys(("data.views_miniature.retries", "data.views_miniature.max_cost", "report.port"), 0),
+    **dict.fromkeys(("data.wording.retries", "data.wording.max_cost"), 0),
     "generation.balance": 1,
 }  # fmt: skip
 ABOVE_ZERO = (
     "grpo.temperature", "sft.max_grad_norm", "grpo.max_grad_norm", "grpo.rollout_memory",
     "teacher.timeout", "teacher.max_overlap", "eval.endpoint.timeout", "vllm.memory", "vllm.start_timeout",
-    "data.views_miniature.timeout",
+    "data.views_miniature.timeout", "data.wording.timeout",
     "generation.blind.share", "generation.arrows.length", "generation.arrows.flat_share",
 )  # fmt: skip
 SHARES = (
     "grpo.probe.max_flat_share", "grpo.rollout_memory", "sft.lora.dropout", "vllm.memory",
-    "teacher.max_overlap",
+    "teacher.max_overlap", "data.wording.share",
     "generation.test_share", "generation.blind.share", "generation.arrows.length",
     "generation.arrows.separation", "generation.arrows.flat_share",
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Prepare MonoSR: read Omni3D, filter, ask, balance, clean the pictures, write the sets.
 
     index/, observed/, questions/   on the way there; removed in the end
+    captions/, worded/, replies/    with a model for words (recipes/prep_wording.py); replies/ stays
     observability.{json,md}, observability/   what the filter did, with example pictures
     images/, images.jsonl, rows/, rl.parquet, halves.json, quarantine.jsonl, manifest.json   as of any release
 
@@ -25,6 +26,7 @@ from data_prep.atomic import digest, read_jsonl, sha256_file, write_json, write_
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
 from data_prep.monosr.auxiliary import with_auxiliary
+from data_prep.monosr.chunks import Read
 from data_prep.monosr.filter import Thresholds
 from data_prep.monosr.filter_report import FilterTally, write_report
 from data_prep.monosr.observed import Observed, observe_all
@@ -40,12 +42,13 @@ from data_prep.splits import Half, assign_halves, read_halves
 from data_prep.tally import Tally
 from data_prep.teacher.files import read_taught
 from recipes.prep_rows import ASIDE_FOR, clean_pictures, set_aside, with_pictures, with_reasoning, write_rows
+from recipes.prep_wording import captioned, questions, reworded
 from recipes.progress import StepProgress
 from recipes.release import release_folder
 from recipes.run_dir import RunDir
 
 SIDES = ("train", "test")
-UNFINISHED = ("index", "observed", "questions")  # folders of a run on its way
+UNFINISHED = ("index", "observed", "captions", "questions", "worded")  # folders of a run on its way
 
 
 def run(run: RunDir) -> None:
@@ -65,10 +68,17 @@ def run(run: RunDir) -> None:
     prompt = load_prompt(config.prompt, aux=config.data.aux)
     taught = read_taught(config.teacher, root, prompt.format)
     releases, observed = _observed(run, root)
-    balance = {side: _ask(run.path, config, releases[side], observed[side], side) for side in SIDES}
-    test_groups = {row.group for row in rows_of(run.path / "questions/test")}
-    halves = _halves(run.path, config, test_groups)
-    pictures = clean_pictures(run.path, root, _pictures(run.path))
+    wording, made = config.data.wording, {}
+    for side in SIDES:
+        size = len(releases[side])
+        read, captions = captioned(run.path, wording, side, observed[side], size, root.path)
+        balance = _ask(run.path, config, releases[side], read, side)
+        words = reworded(run.path, wording, side, config.seed)
+        made[side] = {"balance": balance, "captions": captions, "words": words}
+    folders = {side: questions(run.path, wording, side) for side in SIDES}
+    test_groups = {row.group for row in rows_of(folders["test"])}
+    halves = _halves(run.path, config, folders["train"], test_groups)
+    pictures = clean_pictures(run.path, root, _pictures(folders))
 
     def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
         if isinstance(item, Row):
@@ -81,9 +91,7 @@ def run(run: RunDir) -> None:
         for fault in (fault for side in SIDES for fault in releases[side].faults()):
             yield "", fault
         for side in SIDES:
-            for row, scene in _with_scenes(
-                rows_of(run.path / "questions" / side), releases[side], observed[side]
-            ):
+            for row, scene in _with_scenes(rows_of(folders[side]), releases[side], observed[side]):
                 if side == "train" and row.group in test_groups:
                     yield "sft", set_aside(row, "its scene is also in the test files", "leak")
                     continue
@@ -97,7 +105,7 @@ def run(run: RunDir) -> None:
     rows = (Row.from_json(record) for record in read_jsonl(run.path / "rows/rl.jsonl"))
     images = (run.path / "images").resolve()
     write_rl_parquet(run.path / "rl.parquet", rows, tally.option_letters["rl"], images, prompt)
-    manifest = _manifest(run.path, config, root, releases, tally, balance)
+    manifest = _manifest(run.path, config, root, releases, tally, made)
     manifest |= {"teacher": {"kind": config.teacher.kind, **taught.summary}}
     manifest |= {"prompt": {"format": config.prompt.format, "hash": prompt.hash}, "pictures": len(pictures)}
     run.finish(manifest)
@@ -159,7 +167,7 @@ def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str
     return releases, observed
 
 
-def _ask(run: Path, config: DictConfig, release: Release, observed: Observed, side: str) -> dict[str, Any]:
+def _ask(run: Path, config: DictConfig, release: Release, read: Read, side: str) -> dict[str, Any]:
     """The questions of one side, in `questions/<side>`; the report of their balance."""
     data = config.data
     section = OmegaConf.to_container(data.questions)
@@ -176,25 +184,32 @@ def _ask(run: Path, config: DictConfig, release: Release, observed: Observed, si
             bars[step].update(done)
 
         return produce(
-            observed,
+            read,
             len(release),
             run / "questions" / side,
             Options.of(section),
             config.seed,
-            source=digest([stamps, asdict(Thresholds(**data.observability))]),
+            source=digest([stamps, asdict(Thresholds(**data.observability)), _namer(data)]),
             workers=_cores(),
             total=data.max_train_questions if side == "train" else data.max_test_questions,
             progress=tell,
         )
 
 
-def _halves(run: Path, config: DictConfig, test_groups: set[str]) -> dict[str, Half]:
+def _namer(data: DictConfig) -> list[Any] | None:
+    """Who names the objects in the questions: geometry, or a model with its options."""
+    wording = data.wording
+    asked = wording.model is not None and wording.captions
+    return [wording.model, OmegaConf.to_container(wording.options)] if asked else None
+
+
+def _halves(run: Path, config: DictConfig, folder: Path, test_groups: set[str]) -> dict[str, Half]:
     """The half of every scene that is trained on; all SFT without `data.rl_half`."""
     if not config.data.rl_half:
         write_json(run / "halves.json", {})
         return {}
     groups: dict[str, Counter[Any]] = {}
-    for row in rows_of(run / "questions/train"):
+    for row in rows_of(folder):
         if row.group not in test_groups:
             groups.setdefault(row.group, Counter())[row.subset, row.task, row.category] += 1
     kept = read_halves(Path(config.data.halves)) if config.data.halves else {}
@@ -203,8 +218,8 @@ def _halves(run: Path, config: DictConfig, test_groups: set[str]) -> dict[str, H
     return halves
 
 
-def _pictures(run: Path) -> list[str]:
-    rows = (row for side in SIDES for row in rows_of(run / "questions" / side))
+def _pictures(folders: dict[str, Path]) -> list[str]:
+    rows = (row for folder in folders.values() for row in rows_of(folder))
     return list(dict.fromkeys(image.path for row in rows for image in row.images))
 
 
@@ -237,7 +252,7 @@ def _manifest(
     root: DataRoot,
     releases: dict[str, Release],
     tally: Tally,
-    balance: dict[str, dict[str, Any]],
+    made: dict[str, dict[str, dict[str, Any]]],
 ) -> dict[str, Any]:
     sources = [
         {"split": side, "path": path, "sha256": sha256_file(root.path / path), "images": len(index),
@@ -245,16 +260,16 @@ def _manifest(
         for side in SIDES
         for path, index in zip(releases[side].files, releases[side].indexes, strict=True)
     ]  # fmt: skip
-    made = [f"rows/{name}.jsonl" for name in ("sft", "rl", "test")]
-    made += ["rl.parquet", "quarantine.jsonl", "images.jsonl", "halves.json", "observability.json"]
+    files = [f"rows/{name}.jsonl" for name in ("sft", "rl", "test")]
+    files += ["rl.parquet", "quarantine.jsonl", "images.jsonl", "halves.json", "observability.json"]
     return {
         "benchmark": config.data.benchmark,
         "root": str(root.path),
         "sources": sources,
         "split": {"by": "the files' own", "seed": config.seed, "kept": config.data.halves},
         **tally.summary(),
-        "balance": balance,
-        "files": {name: sha256_file(run / name) for name in made},
+        **{what: {side: made[side][what] for side in SIDES} for what in ("balance", "captions", "words")},
+        "files": {name: sha256_file(run / name) for name in files},
     }
 
 

@@ -29,6 +29,7 @@ DEVIATION = 1.05  # how many times the rarest relation another one may come to; 
 RARE = 3  # a relation goes where that many times more questions stay without it
 RELATIONAL = frozenset({"sr", "pr", "og", "dim"})
 SITUATIONAL = "situational."
+_ROUNDING = 1e-6  # shares are binary fractions: 520 rows at 52 % are 1000
 
 
 class Cell(NamedTuple):
@@ -104,7 +105,7 @@ def plan(
         for level, share in levels.items()
         if share and sum(room[t] for t in by_level[level])
     ]
-    most = min([math.floor(n) for n in reach] + ([] if total is None else [total]), default=0)
+    most = min([math.floor(n + _ROUNDING) for n in reach] + ([] if total is None else [total]), default=0)
     quotas: dict[Cell, int] = {}
     for level, names in by_level.items():
         wanted = most * levels.get(level, 0.0) / whole if whole else 0.0
@@ -198,8 +199,8 @@ def _scaled(found: Mapping[tuple[str, str], int], rows: float, unit: int) -> dic
     have = sum(found.values())
     share = min(1.0, rows / have) if have else 0.0
     exact = {key: count * share / unit for key, count in found.items()}
-    units = {key: math.floor(value) for key, value in exact.items()}
-    missing = round(rows / unit) - sum(units.values())
+    units = {key: math.floor(value + _ROUNDING) for key, value in exact.items()}
+    missing = math.floor(rows / unit + _ROUNDING) - sum(units.values())
     for key in sorted(found, key=lambda key: (units[key] - exact[key], key)):
         if missing <= 0:
             break

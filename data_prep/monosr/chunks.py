@@ -7,7 +7,7 @@ A chunk is the work of one process for a while. It is whole once its keys are th
 others.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -27,9 +27,10 @@ from data_prep.monosr.generate import questions_of
 from data_prep.monosr.options import Options
 from data_prep.monosr.scene import Scene
 
-Read = Callable[[int, int], Iterable[tuple[Scene, Scene | None]]]
-"""(start, stop) -> for each usable image of that range: the scene that is asked about, and all annotated
-objects.
+Captions = Mapping[str, str]
+Read = Callable[[int, int], Iterable[tuple[Scene, Scene | None] | tuple[Scene, Scene | None, Captions]]]
+"""(start, stop) -> for each usable image of that range: the scene that is asked about, all annotated objects,
+and a teacher's phrases for objects by annotation id where there are any.
 
 It is called in other processes, so it has to be picklable, and gives the same for the same range."""
 FOLDER = "candidates"
@@ -78,8 +79,8 @@ def write_chunk(chunks: Chunks, read: Read, options: Options, seed: int, number:
     ranks: list[int] = []
 
     def records() -> Iterator[dict[str, object]]:
-        for scene, full in read(*chunks.range(number)):
-            for row in questions_of(scene, options, seed, full):
+        for scene, full, *captions in read(*chunks.range(number)):
+            for row in questions_of(scene, options, seed, full, *captions):
                 index.append(cells.setdefault(cell_of(row), len(cells)))
                 ranks.append(rank(row.id, seed))
                 yield row.to_json()

@@ -78,7 +78,7 @@ def produce(
         "left_out": [f"{task}/{asked}" for task, asked in chosen.left_out],
     }
     write_json(folder / REPORT, found)
-    shutil.rmtree(folder / FOLDER)
+    shutil.rmtree(folder / FOLDER, ignore_errors=not images)
     return found
 
 

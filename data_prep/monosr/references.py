@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -57,6 +58,7 @@ class Name:
     anchor: str | None = None
 
 
+@lru_cache(maxsize=4096)
 def noun(category: str) -> str:
     """A category as it reads in a sentence: "traffic_cone" -> "traffic cone"."""
     plain = " ".join(category.replace("_", " ").split())

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from monosr_scenes import random_scene, sample_scenes, turn
+from monosr_boxes import random_scene, sample_scenes, turn
 from omegaconf import OmegaConf
 from PIL import Image
 

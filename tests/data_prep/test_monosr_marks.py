@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from monosr_scenes import SAMPLES, random_scene, sample_scenes
+from monosr_boxes import SAMPLES, random_scene, sample_scenes
 from PIL import Image
 
 from data_prep.monosr.auxiliary_marks import PALETTE, draw_marks, style_of

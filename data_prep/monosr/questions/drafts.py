@@ -16,7 +16,8 @@ ANSWER_TYPES = {"yes_no": "yes_no", "numeric": "number", "mc3": "choice", "mc4":
 class Draft:
     """A question of one scene.
 
-    - `asked`: the relation or quantity, in one word; `places`: the objects in the order of their mention.
+    - `asked`: the relation or quantity, in one word; `places`: the objects in the order of their mention, and
+      `names`: what the question calls each.
     - `answer`: "yes" or "no", a number in `unit`, or an option letter.
     - `viewpoint`: the object at which one stands, and the one that is faced.
     - `more`: further entries of the row's `meta`.
@@ -26,6 +27,7 @@ class Draft:
     format: str
     asked: str
     places: tuple[int, ...]
+    names: tuple[str, ...]
     question: str
     answer: Any
     options: dict[str, str] | None = None
@@ -48,7 +50,8 @@ def row_of(draft: Draft, scene: Scene, number: int) -> Row:
     """The row of a draft; `number` is its place among the scene's questions of the same task.
 
     `meta`: level, source, `relation` (or, for sizes and distances, `quantity`), `objects` and `viewpoint` as
-    annotation ids, and `base`, the task that a situational question puts into a situation.
+    annotation ids, `names` of the objects in the question, and `base`, the task that a situational question
+    puts into a situation.
     """
     ids = scene.ids
     base = draft.more.get("base", draft.task)
@@ -57,6 +60,7 @@ def row_of(draft: Draft, scene: Scene, number: int) -> Row:
         "source": scene.source,
         "quantity" if base in QUANTITATIVE else "relation": draft.asked,
         "objects": [ids[place] for place in draft.places],
+        "names": list(draft.names),
         "viewpoint": draft.viewpoint and [ids[place] for place in draft.viewpoint],
         **draft.more,
     }

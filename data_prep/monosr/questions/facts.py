@@ -29,6 +29,8 @@ LEVEL = 0
 CAMERA = -1
 STEEPEST = 0.5  # horizontal metres for each vertical one, to face a thing without looking up or down
 LEAST_BEARING = math.tan(math.radians(3))  # by which two things differ that a viewer sees side by side
+AGREED = 0.99  # length of the mean of unit vectors that point the same way, within some 8 degrees
+MOST_UPRIGHT = 50  # pairs that are looked at for one above the other
 MOST_VIEWPOINTS = 8  # pairs of a scene at which a viewer may stand and look
 
 
@@ -67,6 +69,8 @@ class Facts:
         self.salt = ""  # further chance, for more questions of the same tasks
         self.scene, self.options = scene if full is None else full, options
         self._seed = seed
+        self._off_axis = math.tan(math.radians(options.angle))
+        self._around: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         kept = set(scene.ids)
         self.asked = [place for place, name in enumerate(self.scene.ids) if name in kept]
         self.names = References(scene, full, captions).names
@@ -110,31 +114,56 @@ class Facts:
         pairs = self.pairs(self.rng("viewpoints"), MOST_VIEWPOINTS)
         return [frame for stand, face in pairs if (frame := self.viewer(stand, face))]
 
+    @cached_property
+    def _upright(self) -> tuple[list[float], list[float]] | None:
+        """Centres and half extents along the direction in which the boxes stand, where they agree on one.
+
+        A camera that looks down has no vertical y axis: things further away on its ground rise in its frame.
+        """
+        down = self.scene.R[self.solid, :, 1]
+        mean = down.mean(0) if len(down) else np.zeros(3)
+        length = float(np.linalg.norm(mean))
+        if not length > AGREED:
+            return None
+        mean /= length
+        half = (np.abs(mean @ self.scene.R) * self.scene.size).sum(1) / 2
+        return (self.scene.center @ mean).tolist(), half.tolist()
+
     def side(self, frame: Frame, one: int, other: int, axis: int) -> int | None:
         """On which side of `other` an object lies along an axis: the sign of the difference of their centres.
 
         `LEVEL` for two objects on the vertical axis that share much of their heights: neither is above the
-        other. None where it is not certain. For above and below the objects' heights must not overlap at all;
-        for left and right the viewer must also see them in that order.
+        other. None where it is not certain. For above and below the objects' heights must not overlap at all,
+        along the camera's y and along the direction in which the boxes stand; for left and right the viewer
+        must also see them in that order.
         """
+        c, d = frame.center[one][axis], frame.center[other][axis]
+        side = self._along(c, d, frame.half[one][axis], frame.half[other][axis], axis)
+        if axis == DOWN and side is not None and self._upright:
+            place, half = self._upright
+            return (
+                side if side == self._along(place[one], place[other], half[one], half[other], axis) else None
+            )
+        # Left and right in space and in view differ where the nearer one is closer to the middle.
+        if axis == ACROSS and side and not self._seen_in_order(frame, one, other, side):
+            return None
+        return side
+
+    def _along(self, c: float, d: float, h: float, k: float, axis: int) -> int | None:
+        """`side` by the intervals c - h to c + h and d - k to d + k on one line."""
         options = self.options
-        c, d = frame.center[one], frame.center[other]
-        h, k = frame.half[one][axis], frame.half[other][axis]
-        gap = c[axis] - d[axis]
+        gap = c - d
         if axis == DOWN:
-            overlap = min(c[DOWN] + h, d[DOWN] + k) - max(c[DOWN] - h, d[DOWN] - k)
+            overlap = min(c + h, d + k) - max(c - h, d - k)
             if overlap >= 2 * options.level_overlap * min(h, k):
                 return LEVEL
             if overlap > 0:
                 return None
         if not abs(gap) > max(options.gap_metres, options.gap_share * (h + k)):
             return None
-        # Left and right in space and in view differ where the nearer one is closer to the middle.
-        if axis == ACROSS and not self._seen_in_order(frame, one, other, gap):
-            return None
         return 1 if gap > 0 else -1
 
-    def _seen_in_order(self, frame: Frame, one: int, other: int, gap: float) -> bool:
+    def _seen_in_order(self, frame: Frame, one: int, other: int, side: int) -> bool:
         if frame.stand == CAMERA:
             apart, least = self._pixels[one][0] - self._pixels[other][0], self.options.pixels
         else:
@@ -142,7 +171,7 @@ class Facts:
             if c[AHEAD] <= 0 or d[AHEAD] <= 0:
                 return False
             apart, least = c[ACROSS] / c[AHEAD] - d[ACROSS] / d[AHEAD], LEAST_BEARING
-        return apart * gap > 0 and abs(apart) >= least  # False for NaN: behind the camera
+        return apart * side > 0 and abs(apart) >= least  # False for NaN: behind the camera
 
     def around(self, frame: Frame, place: int, axis: int) -> int | None:
         """On which side of the viewer itself an object lies, left or right, behind or ahead: -1 or 1.
@@ -155,9 +184,48 @@ class Facts:
         gap, across = here[axis], here[AHEAD - axis]
         if not abs(gap) > max(options.gap_metres, options.gap_share * half):
             return None
-        if abs(gap) < math.tan(math.radians(options.angle)) * abs(across):
+        if abs(gap) < self._off_axis * abs(across):
             return None
         return 1 if gap > 0 else -1
+
+    def others(self, frame: Frame) -> list[int]:
+        """Named objects at which the viewer neither stands nor looks, seen apart from where it stands."""
+        return self._beside(frame)[0]
+
+    def ahead(self, frame: Frame) -> list[int]:
+        """Those of `others` that are certainly ahead of the viewer."""
+        return self._beside(frame)[1]
+
+    def _beside(self, frame: Frame) -> tuple[list[int], list[int]]:
+        key = frame.stand, frame.face
+        if key not in self._around:
+            others = [p for p in self.places if p not in key and self.seen_apart(p, frame.stand)]
+            self._around[key] = others, [p for p in others if self.around(frame, p, AHEAD) == 1]
+        return self._around[key]
+
+    @cached_property
+    def solid(self) -> np.ndarray:
+        """The places of all objects whose boxes are known."""
+        return np.flatnonzero(np.isfinite(self.scene.center).all(1) & (self.scene.size > 0).all(1))
+
+    @cached_property
+    def kept(self) -> np.ndarray:
+        """(n,) whether the filter kept each object."""
+        kept = np.zeros(len(self.scene), dtype=bool)
+        kept[self.asked] = True
+        return kept
+
+    @cached_property
+    def radius(self) -> np.ndarray:
+        """(n,) metres from each box's centre to its corners."""
+        return np.sqrt((self.scene.size**2).sum(1)) / 2
+
+    @cached_property
+    def upright_pairs(self) -> list[tuple[int, int]]:
+        """Pairs of named objects of which the first is certainly above or below the second: few are."""
+        pairs = self.pairs(self.rng("upright"), MOST_UPRIGHT)
+        found = [pair for pair in pairs if self.side(self.camera, *pair, DOWN)]
+        return [both for one, other in found for both in ((one, other), (other, one))]
 
     def seen_apart(self, one: int, other: int) -> bool:
         """Whether two centres are far enough apart in the picture (stage iv)."""
@@ -174,7 +242,7 @@ class Facts:
 
     def called(
         self, rng: random.Random, places: tuple[int, ...], silent: tuple[str, ...] = ()
-    ) -> list[str] | None:
+    ) -> tuple[str, ...] | None:
         """One name for each object; None where one has none that keeps the answer to itself.
 
         Args:
@@ -192,7 +260,7 @@ class Facts:
             if not fitting:
                 return None
             chosen[place] = _drawn(rng, fitting).text
-        return [chosen[place] for place in places]
+        return tuple(chosen[place] for place in places)
 
 
 def _drawn(rng: random.Random, names: list[Name]) -> Name:

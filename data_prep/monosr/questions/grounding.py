@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterator
 
 from data_prep.monosr.questions.drafts import LETTERS, Draft, dealt
-from data_prep.monosr.questions.facts import ACROSS, AHEAD, Facts, Frame
-from data_prep.monosr.questions.perspective import AROUND, OF_YOU, STANDS, others
+from data_prep.monosr.questions.facts import Facts, Frame
+from data_prep.monosr.questions.perspective import AROUND, OF_YOU, STANDS
 from data_prep.monosr.references import NAMELESS, noun
 
 CHOICE = (
@@ -39,17 +39,16 @@ def og(facts: Facts) -> Iterator[Draft]:
         for _ in range(TRIES):
             if made == facts.options.per_format:
                 break
-            frame = rng.choice(facts.viewpoints)
-            open_ones = others(facts, frame)
-            draft = _draft(rng, facts, form, frame, rng.choice(open_ones)) if open_ones else None
+            frame, (axis, side) = rng.choice(facts.viewpoints), rng.choice(list(AROUND))
+            open_ones = [place for place in facts.others(frame) if facts.around(frame, place, axis) == side]
+            draft = _draft(rng, facts, form, frame, rng.choice(open_ones), axis) if open_ones else None
             if draft:
                 made += 1
                 yield draft
 
 
-def _draft(rng: random.Random, facts: Facts, form: str, frame: Frame, place: int) -> Draft | None:
+def _draft(rng: random.Random, facts: Facts, form: str, frame: Frame, place: int, axis: int) -> Draft | None:
     text = noun(facts.scene.categories[place])
-    axis = rng.choice((ACROSS, AHEAD))
     side = facts.around(frame, place, axis)
     if side is None or text in NAMELESS:
         return None
@@ -72,7 +71,9 @@ def _draft(rng: random.Random, facts: Facts, form: str, frame: Frame, place: int
     places = (frame.stand, frame.face, place)
     more = {"boxes": {key: facts.scene.ids[owner[options[key]]] for key in LETTERS}}
     question = f"{before} {asked} {FRAME}"
-    return Draft("og", form, relation, places, question, letter, options, None, places[:2], more)
+    return Draft(
+        "og", form, relation, places, (*names, text), question, letter, options, None, places[:2], more
+    )
 
 
 def _wrong(rng: random.Random, facts: Facts, place: int, alike: list[int]) -> list[int] | None:

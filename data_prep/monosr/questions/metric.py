@@ -17,7 +17,7 @@ MOST_PAIRS = 12
 BETWEEN = (
     "How far apart are the centres of {one} and {other}? Answer in {unit}.",
     "What is the straight-line distance between the centres of {one} and {other}, in {unit}?",
-    "Measured from centre to centre, how far is {one} from {other}? Give {unit}.",
+    "Measured from centre to centre, how far apart are {one} and {other}? Give {unit}.",
     "Estimate the distance in {unit} from the centre of {one} to the centre of {other}.",
 )
 FROM_CAMERA = (
@@ -58,7 +58,7 @@ COMPARED = {
 
 def _asked(
     facts: Facts, rng: random.Random, draft: tuple[str, str, tuple[int, ...]], forms: tuple[str, ...],
-    names: list[str], metres: float, form: str, area: bool = False,
+    names: tuple[str, ...], metres: float, form: str, area: bool = False,
 ) -> Draft:  # fmt: skip
     """A question for a number, or for one of four."""
     task, quantity, places = draft
@@ -66,10 +66,10 @@ def _asked(
     words = {"one": names[0], "other": names[-1], "unit": rng.choice(WORDS[unit])}
     text = capital(rng.choice(forms).format(**words))
     if form == "numeric":
-        return Draft(task, form, quantity, places, text, value, unit=unit)
+        return Draft(task, form, quantity, places, names, text, value, unit=unit)
     texts = [f"{written(n)} {unit}" for n in (value, *wrong_numbers(value, facts.options.tolerance, rng))]
     options, letter = dealt(texts, 0, rng)
-    return Draft(task, form, quantity, places, text, letter, options)
+    return Draft(task, form, quantity, places, names, text, letter, options)
 
 
 def dist(facts: Facts) -> Iterator[Draft]:
@@ -148,7 +148,8 @@ def dim(facts: Facts) -> Iterator[Draft]:
                 if more != (rng.random() < 0.5):  # the answer is drawn, and the two are named accordingly
                     one, other, more, names = other, one, not more, names[::-1]
                 text = rng.choice(COMPARED[quantity]).format(one=names[0], other=names[1])
-                yield Draft("dim", form, quantity, (one, other), capital(text), "yes" if more else "no")
+                answer = "yes" if more else "no"
+                yield Draft("dim", form, quantity, (one, other), names, capital(text), answer)
                 break
 
 

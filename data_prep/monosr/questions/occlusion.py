@@ -13,7 +13,7 @@ import numpy as np
 
 from data_prep.monosr.questions.drafts import Draft, dealt
 from data_prep.monosr.questions.facts import ACROSS, AHEAD, Facts, Frame
-from data_prep.monosr.questions.perspective import STANDS, others
+from data_prep.monosr.questions.perspective import STANDS
 from data_prep.monosr.questions.relations import capital
 from data_prep.monosr.scene import Scene
 
@@ -26,7 +26,8 @@ CHOICE = (
 )
 FIELD = "Your field of view is {angle:g} degrees wide."
 GRID = 6  # points along each side of a face
-TRIES = 6  # viewers and objects that are looked at in one scene
+TRIES = 3  # viewers and objects that are looked at for each question of a format
+_FIRST = {"clear": 45, "partial": 40, "hidden": 15}
 _CELLS = (np.arange(GRID) + 0.5) / GRID * 2 - 1
 _A, _B = (grid.ravel() for grid in np.meshgrid(_CELLS, _CELLS))
 
@@ -65,6 +66,21 @@ def hits(scene: Scene, boxes: np.ndarray, eye: np.ndarray, points: np.ndarray) -
     return (enter < leave) & (leave > 0) & (enter < 1 - 1e-9)
 
 
+def near(facts: Facts, eye: np.ndarray, place: int) -> np.ndarray:
+    """Places of the boxes that may come between an eye and an object, or hold the eye: the ball around each
+    meets the way that the ball around the object has to the eye."""
+    scene, boxes, radius = facts.scene, facts.solid, facts.radius
+    way = scene.center[place] - eye
+    far = np.sqrt(way @ way)
+    from_eye = scene.center[boxes] - eye
+    along = from_eye @ (way / far)
+    aside = np.sqrt(np.maximum((from_eye**2).sum(1) - along**2, 0.0))
+    reach = radius[boxes]
+    return boxes[
+        (aside <= reach + radius[place]) & (along >= -reach) & (along <= far + radius[place] + reach)
+    ]
+
+
 def shares(facts: Facts, frame: Frame, place: int) -> tuple[float, float] | None:
     """The visible share of an object for a viewer, with all annotated boxes in the way and with those alone
     that the filter kept. None where the eye is inside the object or inside a box in the way."""
@@ -78,9 +94,8 @@ def shares(facts: Facts, frame: Frame, place: int) -> tuple[float, float] | None
     inside = (seen[:, AHEAD] > 0) & (np.abs(seen[:, ACROSS]) <= reach * seen[:, AHEAD])
     if not inside.any():
         return 0.0, 0.0
-    sound = np.isfinite(scene.center).all(1) & (scene.size > 0).all(1)
-    sound[[place, frame.stand]] = False
-    boxes = np.flatnonzero(sound)
+    boxes = near(facts, eye, place)
+    boxes = boxes[(boxes != place) & (boxes != frame.stand)]
     if not len(boxes):
         share = float(weights[inside].sum() / weights.sum())
         return share, share
@@ -88,8 +103,7 @@ def shares(facts: Facts, frame: Frame, place: int) -> tuple[float, float] | None
     if (np.abs(local) <= scene.size[boxes] / 2).all(1).any():
         return None
     blocked = hits(scene, boxes, eye, points)
-    total = weights.sum()
-    kept = np.isin(boxes, facts.asked)
+    total, kept = weights.sum(), facts.kept[boxes]
     whole = weights[inside & ~blocked.any(0)].sum() / total
     return float(whole), float(weights[inside & ~blocked[kept].any(0)].sum() / total)
 
@@ -110,12 +124,9 @@ def oj(facts: Facts) -> Iterator[Draft]:
     rng = facts.rng("oj")
     found = _found(rng, facts)
     for form in facts.options.formats("oj"):
-        rare_first = ("partial", "clear", "hidden") if form == "mc3" else ("clear", "hidden")
-        open_ones = sorted(found, key=lambda item: rng.random())
-        for number in range(facts.options.per_format):
-            # The first by the rarest, the others by any.
-            order = rare_first if number == 0 and form == "mc3" else rng.sample(rare_first, len(rare_first))
-            for seen in order:
+        open_ones = list(found)
+        for _ in range(facts.options.per_format):
+            for seen in _in_turn(rng, form):
                 chosen = next((item for item in open_ones if item[2] == seen), None)
                 draft = _draft(rng, facts, form, *chosen) if chosen else None
                 if chosen and draft:
@@ -124,12 +135,19 @@ def oj(facts: Facts) -> Iterator[Draft]:
                     break
 
 
+def _in_turn(rng: random.Random, form: str) -> list[str]:
+    """The answers in the order of trying; those that are found less often come first more often."""
+    order = ["clear", "hidden"] if form == "yes_no" else ["clear", "partial", "hidden"]
+    first = rng.choices(order, [_FIRST[seen] for seen in order])[0]
+    return [first, *(seen for seen in order if seen != first)]
+
+
 def _found(rng: random.Random, facts: Facts) -> list[tuple[Frame, int, str]]:
     """Viewers, objects and how visible they are."""
     found = []
-    for _ in range(TRIES if facts.viewpoints else 0):
+    for _ in range(TRIES * facts.options.per_format if facts.viewpoints else 0):
         frame = rng.choice(facts.viewpoints)
-        open_ones = others(facts, frame)
+        open_ones = facts.others(frame)
         if not open_ones:
             continue
         # Of three objects two are ahead: those behind are hidden without a box in the way.
@@ -156,6 +174,8 @@ def _draft(rng: random.Random, facts: Facts, form: str, frame: Frame, place: int
     more = {"visibility": seen}
     if form == "yes_no":
         answer = "yes" if seen == "clear" else "no"
-        return Draft("oj", form, "visibility", places, question, answer, viewpoint=places[:2], more=more)
+        return Draft(
+            "oj", form, "visibility", places, names, question, answer, viewpoint=places[:2], more=more
+        )
     options, letter = dealt(list(CHOICES.values()), list(CHOICES).index(seen), rng)
-    return Draft("oj", form, "visibility", places, question, letter, options, None, places[:2], more)
+    return Draft("oj", form, "visibility", places, names, question, letter, options, None, places[:2], more)

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 
 from data_prep.monosr.questions.drafts import Draft, dealt
-from data_prep.monosr.questions.facts import ACROSS, AHEAD, INVERSE, RELATION, Facts, Frame
+from data_prep.monosr.questions.facts import ACROSS, AHEAD, DOWN, INVERSE, RELATION, Facts, Frame
 from data_prep.monosr.questions.relations import (
     CHOICES,
     PHRASES,
@@ -70,16 +70,8 @@ def pr(facts: Facts) -> Iterator[Draft]:
                     break
 
 
-def others(facts: Facts, frame: Frame) -> list[int]:
-    """Named objects at which the viewer neither stands nor looks, and seen apart from where it stands."""
-    return [
-        place for place in facts.places
-        if place not in (frame.stand, frame.face) and facts.seen_apart(place, frame.stand)
-    ]  # fmt: skip
-
-
 def _aside(rng: random.Random, facts: Facts, frame: Frame, axis: int) -> Draft | None:
-    open_ones = others(facts, frame)
+    open_ones = facts.others(frame)
     if not open_ones:
         return None
     one = rng.choice(open_ones)
@@ -92,17 +84,27 @@ def _aside(rng: random.Random, facts: Facts, frame: Frame, axis: int) -> Draft |
     asked, answer = (relation, "yes") if rng.random() < 0.5 else (OPPOSITE[relation], "no")
     text = rng.choice(ASIDE).format(one=names[2], relation=OF_YOU[asked])
     question = f"{rng.choice(STANDS).format(stand=names[0], face=names[1])} {capital(text)}"
-    return Draft("pr", "yes_no", asked, places, question, answer, viewpoint=places[:2])
+    return Draft("pr", "yes_no", asked, places, names, question, answer, viewpoint=places[:2])
 
 
-def _between(rng: random.Random, facts: Facts, frame: Frame, axis: int, form: str) -> Draft | None:
-    ahead = [place for place in others(facts, frame) if facts.around(frame, place, AHEAD) == 1]
+def _pair(rng: random.Random, facts: Facts, frame: Frame, axis: int) -> tuple[int, int] | None:
+    """Two objects ahead of a viewer; the second may be the one that it faces."""
+    ahead = facts.ahead(frame)
+    if axis == DOWN:
+        first, second = set(ahead), {*ahead, frame.face}
+        open_ones = [p for p in facts.upright_pairs if p[0] in first and p[1] in second]
+        return rng.choice(open_ones) if open_ones else None
     if not ahead:
         return None
     one = rng.choice(ahead)
-    other = rng.choice([frame.face, *(place for place in ahead if place != one)])
-    if not facts.seen_apart(one, other):
+    return one, rng.choice([frame.face, *(place for place in ahead if place != one)])
+
+
+def _between(rng: random.Random, facts: Facts, frame: Frame, axis: int, form: str) -> Draft | None:
+    pair = _pair(rng, facts, frame, axis)
+    if pair is None or not facts.seen_apart(*pair):
         return None
+    one, other = pair
     side = facts.side(frame, one, other, axis)
     places = (frame.stand, frame.face, one, other)
     names = facts.called(rng, places) if side else None
@@ -114,11 +116,11 @@ def _between(rng: random.Random, facts: Facts, frame: Frame, axis: int, form: st
         asked, answer = (relation, "yes") if rng.random() < 0.5 else (INVERSE[relation], "no")
         text = rng.choice(YES_NO).format(one=names[2], other=names[3], relation=PHRASES[asked])
         question = f"{before} {capital(text)}"
-        return Draft("pr", form, asked, places, question, answer, viewpoint=places[:2])
+        return Draft("pr", form, asked, places, names, question, answer, viewpoint=places[:2])
     wrong = wrong_choices(rng, facts, frame, one, other, relation)
     if wrong is None:
         return None
     options, letter = dealt([CHOICES[name] for name in (relation, *wrong)], 0, rng)
     text = rng.choice(CHOICE).format(one=names[2], other=names[3])
     question = f"{before} {capital(text)}"
-    return Draft("pr", form, relation, places, question, letter, options, viewpoint=places[:2])
+    return Draft("pr", form, relation, places, names, question, letter, options, viewpoint=places[:2])

@@ -83,7 +83,8 @@ def sr(facts: Facts) -> Iterator[Draft]:
         for axis in axes_in_turn(rng):
             if made == facts.options.per_format:
                 break
-            for draft in _along(rng, facts, pairs, axis, form):
+            open_ones = pairs if axis != DOWN else [p for p in facts.upright_pairs if facts.seen_apart(*p)]
+            for draft in _along(rng, facts, open_ones, axis, form):
                 made += 1
                 yield draft
                 break
@@ -105,11 +106,11 @@ def _along(
         if form == "yes_no":
             asked, answer = (relation, "yes") if rng.random() < 0.5 else (INVERSE[relation], "no")
             text = rng.choice(YES_NO).format(one=names[0], other=names[1], relation=PHRASES[asked])
-            yield Draft("sr", form, asked, (one, other), capital(text), answer)
+            yield Draft("sr", form, asked, (one, other), names, capital(text), answer)
             continue
         wrong = wrong_choices(rng, facts, frame, one, other, relation)
         if wrong is None:
             continue
         options, letter = dealt([CHOICES[name] for name in (relation, *wrong)], 0, rng)
         text = rng.choice(CHOICE).format(one=names[0], other=names[1])
-        yield Draft("sr", form, relation, (one, other), capital(text), letter, options)
+        yield Draft("sr", form, relation, (one, other), names, capital(text), letter, options)

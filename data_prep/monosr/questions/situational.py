@@ -6,8 +6,9 @@ plain; a teacher may rewrite them (`data_prep.monosr.rewriting`).
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
-from data_prep.monosr.options import TASKS
+from data_prep.monosr.options import TASKS, Options
 from data_prep.monosr.questions.drafts import Draft
 from data_prep.monosr.questions.facts import Facts
 
@@ -27,7 +28,7 @@ MOTIVES = {
     },
     "planning": {
         "place": "works out the order in which things here are to be moved",
-        "measure": "plans what can be placed here without measuring on site",
+        "measure": "plans from a desk what can be placed here",
         "view": "plans where to put a sign so that it is noticed",
     },
     "safety": {
@@ -45,6 +46,11 @@ MOTIVES = {
 FORMS = ("As {persona} who {motive}, answer this: {question}", "{Persona} {motive} and asks: {question}")
 
 
+@lru_cache(maxsize=8)
+def _once(options: Options) -> Options:
+    return replace(options, per_format=1)
+
+
 def _motive(task: str) -> str:
     return "place" if task in _PLACES else "view" if task == "oj" else "measure"
 
@@ -54,7 +60,7 @@ def situational(facts: Facts, makers: Mapping[str, Callable[[Facts], Iterator[Dr
     rng = facts.rng("situational")
     tasks = [task for task in TASKS[facts.scene.domain] if task in facts.options.tasks]
     options, facts.salt = facts.options, "situational/"  # not the questions that are asked plainly
-    facts.options = replace(options, per_format=1)
+    facts.options = _once(options)
     made = 0
     for task in rng.sample(tasks, len(tasks)):
         if made == options.situational:
