@@ -48,6 +48,7 @@ from recipes.release import release_folder
 from recipes.run_dir import RunDir
 
 SIDES = ("train", "test")
+SHAPE = 0.02  # by which the ratio of a picture's sides may be off; scaled pictures are fine
 UNFINISHED = ("index", "observed", "captions", "questions", "worded")  # folders of a run on its way
 
 
@@ -58,10 +59,6 @@ def run(run: RunDir) -> None:
         UserError: a file of annotations or the teacher's file is not there; or a set would be empty.
     """
     config = run.config
-    if config.teacher.kind == "openai":
-        raise UserError(
-            "A model does not teach MonoSR yet: take teacher=answer, or teacher=file teacher.path=."
-        )
     for left in [*run.path.glob(".*.part"), *run.path.glob("rows/.*.part")]:
         left.unlink()  # half a file of an attempt that was killed
     root = DataRoot(release_folder(run.path, config.data))
@@ -82,7 +79,7 @@ def run(run: RunDir) -> None:
 
     def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
         if isinstance(item, Row):
-            item = with_pictures(item, pictures)
+            item = _as_annotated(item, with_pictures(item, pictures))
         if isinstance(item, Row) and half == "sft" and config.teacher.kind != "none":
             item = with_reasoning(item, taught, prompt.format)
         return item
@@ -221,6 +218,17 @@ def _halves(run: Path, config: DictConfig, folder: Path, test_groups: set[str]) 
 def _pictures(folders: dict[str, Path]) -> list[str]:
     rows = (row for folder in folders.values() for row in rows_of(folder))
     return list(dict.fromkeys(image.path for row in rows for image in row.images))
+
+
+def _as_annotated(row: Row, shown: Row | Quarantined) -> Row | Quarantined:
+    """`shown`, unless its picture has another shape than the annotations speak of: turned, or cut."""
+    if isinstance(shown, Quarantined):
+        return shown
+    told, found = row.images[0], shown.images[0]
+    if abs(told.width * found.height - told.height * found.width) <= SHAPE * told.width * found.height:
+        return shown
+    sizes = f"{found.width} x {found.height} pixels, its annotations speak of {told.width} x {told.height}"
+    return set_aside(row, f"{told.path} has {sizes}", "picture")
 
 
 def _with_scenes(rows: Iterator[Row], release: Release, observed: Observed) -> Iterator[tuple[Row, Scene]]:

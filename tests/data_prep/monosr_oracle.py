@@ -35,7 +35,14 @@ FORMATS = {
     "oj": {"mc3", "yes_no"}, "pr": {"mc4", "yes_no"}, "og": {"mc4"},
 }  # fmt: skip
 # A relation in words -> axis of the viewer's frame, and the sign of the first thing's place against the second's.
-RELATIONS = {"left": (0, -1), "right": (0, 1), "above": (1, -1), "below": (1, 1), "front": (2, -1), "behind": (2, 1)}
+RELATIONS = {
+    "left": (0, -1),
+    "right": (0, 1),
+    "above": (1, -1),
+    "below": (1, 1),
+    "front": (2, -1),
+    "behind": (2, 1),
+}
 # The same against the viewer itself: in front of one is ahead.
 OF_ONESELF = {"left": (0, -1), "right": (0, 1), "front": (2, 1), "behind": (2, -1)}
 RELATION_WORDS = re.compile(r"\b(left|right|above|below|front|behind)\b", re.IGNORECASE)
@@ -177,7 +184,10 @@ class Oracle:
             if truth is None or truth != (row.answer == "yes"):
                 yield f"{word} is {truth}, the answer {row.answer}"
             return
-        truths = {letter: self._truth(first, second, *sides[self._word(text)]) for letter, text in row.options.items()}
+        truths = {
+            letter: self._truth(first, second, *sides[self._word(text)])
+            for letter, text in row.options.items()
+        }
         if truths[row.answer] is not True:
             yield f"option {row.answer} ({row.options[row.answer]}) is {truths[row.answer]}"
         if self._word(row.options[row.answer]) != row.meta["relation"]:
@@ -195,7 +205,9 @@ class Oracle:
         a, b = first[:, axis], second[:, axis]
         share = (np.sign(a[:, None] - b[None, :]) * sign > 0).mean() + (a[:, None] == b[None, :]).mean() / 2
         spans = (a.max() - a.min(), b.max() - b.min())
-        clear = abs(a.mean() - b.mean()) > max(self.margins.metres, self.margins.share * sum(spans) / 2) - 1e-9
+        clear = (
+            abs(a.mean() - b.mean()) > max(self.margins.metres, self.margins.share * sum(spans) / 2) - 1e-9
+        )
         if axis == 1:
             common = min(a.max(), b.max()) - max(a.min(), b.min())
             if common > 0:  # beside each other: surely neither above nor below if they share half of a height
@@ -224,7 +236,9 @@ class Oracle:
         if quantity != row.meta["quantity"]:
             yield f"asks {quantity}, and meta says {row.meta['quantity']}"
         length, height, width = self._sides(index)
-        value = {"length": length, "height": height, "width": width, "depth": width}.get(quantity, length * width)
+        value = {"length": length, "height": height, "width": width, "depth": width}.get(
+            quantity, length * width
+        )
         yield from self._number(row, value, SQUARE_METRES if quantity == "footprint" else METRES)
 
     def _dim(self, row: Row, objects: list[int]):
@@ -234,7 +248,9 @@ class Oracle:
         values = []
         for index in objects:
             length, height, width = self._sides(index)
-            values.append({"longer": length, "taller": height, "wider": width}.get(quantity, length * height * width))
+            values.append(
+                {"longer": length, "taller": height, "wider": width}.get(quantity, length * height * width)
+            )
         if max(values) / min(values) < self.margins.ratio - 1e-9:
             yield f"{quantity}: {values[0]:.3f} and {values[1]:.3f} are too close"
         if (values[0] > values[1]) != (row.answer == "yes"):
@@ -277,7 +293,11 @@ class Oracle:
         if min(abs(share - self.margins.visible), abs(share - self.margins.hidden)) < slack:
             yield f"a share of {share:.3f} is too close to a limit"
         kind = (
-            "clear" if share > self.margins.visible else "hidden" if share < self.margins.hidden else "partial"
+            "clear"
+            if share > self.margins.visible
+            else "hidden"
+            if share < self.margins.hidden
+            else "partial"
         )
         if row.category == "yes_no":
             if (kind == "clear") != (row.answer == "yes") or kind == "partial":
@@ -318,7 +338,9 @@ class Oracle:
             normal = (high - low) / np.linalg.norm(high - low)
             speed = rays @ normal
             with np.errstate(divide="ignore", invalid="ignore"):
-                ends = np.sort(np.stack([(low - eye) @ normal / speed, (high - eye) @ normal / speed]), axis=0)
+                ends = np.sort(
+                    np.stack([(low - eye) @ normal / speed, (high - eye) @ normal / speed]), axis=0
+                )
             near, far = np.fmax(near, ends[0]), np.fmin(far, ends[1])
         met = (near <= far) & (far > 0)
         return np.where(met, near, np.inf), np.where(met, far, np.inf)

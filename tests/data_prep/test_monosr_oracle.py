@@ -29,7 +29,10 @@ def judged(seeds: range) -> tuple[Counter, list[str]]:
         oracle = Oracle(scene, MARGINS)
         for row in questions_of(scene, OPTIONS, seed):
             count[f"{row.task} {row.category}"] += 1
-            faults += [f"{row.id}: {fault} | {row.question} | {row.options} | {row.answer}" for fault in oracle.faults(row)]
+            faults += [
+                f"{row.id}: {fault} | {row.question} | {row.options} | {row.answer}"
+                for fault in oracle.faults(row)
+            ]
     return count, faults
 
 
