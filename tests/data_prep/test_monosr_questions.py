@@ -180,6 +180,25 @@ def test_what_is_filtered_out_is_not_asked_about_and_hides_others():
             assert set((row.meta.get("boxes") or {}).values()) <= set(kept.ids)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_box_that_is_not_known_reaches_no_question():
+    for full in SCENES["indoor"][:20]:
+        lost = np.arange(len(full)) % 3 == 0
+        broken = replace(
+            full,
+            center=np.where(lost[:, None], np.nan, full.center),
+            size=np.where(lost[:, None], np.nan, full.size),
+            R=np.where(lost[:, None, None], np.nan, full.R),
+        )
+        kept = broken.subset(~lost)
+        unknown = {name for name, gone in zip(full.categories, lost, strict=True) if gone}
+        for row in questions_of(kept, Options(), 0, broken):
+            assert set(row.meta["objects"]) <= set(kept.ids)
+            assert "nan" not in row.question + str(row.options)
+            named = {full.categories[full.ids.index(name)] for name in row.meta["objects"]}
+            assert not named & unknown  # one of its kind is somewhere in the picture
+
+
 def test_chance_of_yes_is_a_half():
     said = Counter(
         row.answer for _, row in ALL if row.category == "yes_no" and row.meta.get("base", row.task) != "oj"
