@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from data_prep.errors import UserError
+from data_prep.monosr.questions.numbers import MOST_TOLERANCE
 
 FORMATS: dict[str, tuple[str, ...]] = {
     "sr": ("mc4", "yes_no"),
@@ -85,6 +86,12 @@ class Options:
             raise UserError(f"questions.field_of_view={self.field_of_view} does not lie between 0 and 180.")
         if self.hidden + self.visible_margin >= self.visible - self.visible_margin:
             raise UserError("questions.hidden and questions.visible leave no room for what is half seen.")
+
+        if self.numeric_choice and self.tolerance > MOST_TOLERANCE:
+            raise UserError(
+                f"questions.tolerance={self.tolerance} leaves no room for four numbers: give"
+                f" {MOST_TOLERANCE} or less, or questions.numeric_choice=false."
+            )
 
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> "Options":

@@ -24,7 +24,7 @@ _NUMBER_WORDS = re.compile(
     r"\b(?:two|three|four|five|six|seven|eight|nine|ten|twice|half|double|dozen|hundred)\b", re.IGNORECASE
 )
 _UNIT = re.compile(
-    r"\b(?:sq(?:uare|\.)?\s+(?:centi)?met(?:re|er)s?|sq(?:uare|\.)?\s+f(?:ee|oo)t|(?:centi|milli|kilo)?met(?:re|er)s?"
+    r"(?<![\w'’])(?:sq(?:uare|\.)?\s+(?:centi)?met(?:re|er)s?|sq(?:uare|\.)?\s+f(?:ee|oo)t|(?:centi|milli|kilo)?met(?:re|er)s?"
     r"|f(?:ee|oo)t|inch(?:es)?|yards?|[cmk]?m2?|ft2?|[cm]?m\^2|ft\^2)(?!\w)",
     re.IGNORECASE,
 )

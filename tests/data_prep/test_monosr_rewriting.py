@@ -128,6 +128,8 @@ def test_a_real_paraphrase_passes():
     assert kinds(row, text) == set()
     text = "How far, in centimetres, is the centre of the bed from that of the leftmost lamp?"
     assert kinds(row, text) == set()
+    text = "I'm curious: how far is the centre of the bed from that of the leftmost lamp? Tell me in cm."
+    assert kinds(row, text) == set()
     row = replace(
         one("sr", "yes_no"), question="Seen from the camera, is the bed to the left of the lamp?",
         meta={**one("sr").meta, "names": ["the bed", "the lamp"]},

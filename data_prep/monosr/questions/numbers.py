@@ -4,7 +4,7 @@ Three digits keep an answer within 0.5 % of the geometry, well inside the tolera
 """
 
 import random
-from collections.abc import Sequence
+from itertools import pairwise
 
 from rewards.units import UNITS
 
@@ -29,7 +29,8 @@ LENGTHS = {
 }
 """Domain -> units of lengths, the usual one more often."""
 AREAS = {"indoor": ("m2", "m2", "ft2"), "outdoor": ("m2", "ft2"), "object_centric": ("cm2",)}
-_FACTORS = (0.35, 0.5, 0.65, 0.8, 1.25, 1.6, 2.0, 2.8)
+_BELOW, _ABOVE = (0.35, 0.5, 0.65, 0.8), (1.25, 1.6, 2.0, 2.8)
+MOST_TOLERANCE = 0.10  # of which four such numbers are always further apart
 
 
 def rounded(value: float) -> float:
@@ -54,19 +55,16 @@ def written(value: float) -> str:
     return f"{value:.10g}"
 
 
-def wrong_numbers(value: float, tolerance: float, rng: random.Random) -> Sequence[float]:
+def wrong_numbers(value: float, tolerance: float, rng: random.Random) -> list[float]:
     """Three other numbers; of any two of the four, neither is right where the other is.
 
-    They are shares of the answer that a wrong guess may come to, on both sides, so that the answer is neither
-    always the middle nor an end.
+    They are shares of the answer to which a wrong guess may come. How many are smaller is drawn first, so the
+    answer is as often the smallest or the largest as one in the middle.
     """
-    wrong: list[float] = []
-    for factor in rng.sample(_FACTORS, len(_FACTORS)):
-        other = rounded(value * factor * rng.uniform(0.97, 1.03))
-        if all(abs(other - known) > 1.2 * tolerance * max(other, known) for known in (value, *wrong)):
-            wrong.append(other)
-        if len(wrong) == 3:
-            break
-    if len(wrong) < 3:
+    below = rng.randrange(4)
+    factors = [*rng.sample(_BELOW, below), *rng.sample(_ABOVE, 3 - below)]
+    wrong = [rounded(value * factor * rng.uniform(0.97, 1.03)) for factor in factors]
+    four = sorted((value, *wrong))
+    if any(high - low <= tolerance * high for low, high in pairwise(four)):
         raise ValueError(f"a tolerance of {tolerance} leaves no room for four numbers around {value}")
     return wrong

@@ -25,30 +25,40 @@ CHOICE = (
     "Which option says how visible {one} is to you?",
 )
 FIELD = "Your field of view is {angle:g} degrees wide."
-GRID = 6  # points along each side of a face
+GRID, FINE = 6, 20  # points along each side of a face: to choose what is asked, and to be sure of the answer
+RESOLVED = 0.03  # by which the solid angles of both may differ
 TRIES = 3  # viewers and objects that are looked at for each question of a format
 _FIRST = {"clear": 45, "partial": 40, "hidden": 15}
-_CELLS = (np.arange(GRID) + 0.5) / GRID * 2 - 1
-_A, _B = (grid.ravel() for grid in np.meshgrid(_CELLS, _CELLS))
 
 
-def face_points(scene: Scene, place: int, eye: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _cells(grid: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two coordinates (grid * grid,) in -1 to 1 of the middles of a face's cells."""
+    middles = (np.arange(grid) + 0.5) / grid * 2 - 1
+    first, second = np.meshgrid(middles, middles)
+    return first.ravel(), second.ravel()
+
+
+_CELLS = {grid: _cells(grid) for grid in (GRID, FINE)}
+
+
+def face_points(scene: Scene, place: int, eye: np.ndarray, grid: int) -> tuple[np.ndarray, np.ndarray]:
     """Points (p, 3) on the faces of a box that are turned to `eye`, in the camera frame, and the solid angles
     (p,) that they stand for; none where the eye is inside the box."""
     half, R = scene.size[place] / 2, scene.R[place]
     local = R.T @ (eye - scene.center[place])
+    a, b = _CELLS[grid]
     points, weights = [], []
     for axis in range(3):
         above = abs(local[axis]) - half[axis]
         if above <= 0:
             continue
         first, second = (axis + 1) % 3, (axis + 2) % 3
-        face = np.empty((GRID * GRID, 3))
+        face = np.empty((grid * grid, 3))
         face[:, axis] = math.copysign(half[axis], local[axis])
-        face[:, first], face[:, second] = _A * half[first], _B * half[second]
+        face[:, first], face[:, second] = a * half[first], b * half[second]
         cubed = ((face - local) ** 2).sum(1) ** 1.5
         points.append(face)
-        weights.append(above * half[first] * half[second] * 4 / GRID**2 / cubed)
+        weights.append(above * half[first] * half[second] * 4 / grid**2 / cubed)
     if not points:
         return np.empty((0, 3)), np.empty(0)
     return np.concatenate(points) @ R.T + scene.center[place], np.concatenate(weights)
@@ -81,12 +91,12 @@ def near(facts: Facts, eye: np.ndarray, place: int) -> np.ndarray:
     ]
 
 
-def shares(facts: Facts, frame: Frame, place: int) -> tuple[float, float] | None:
+def shares(facts: Facts, frame: Frame, place: int, grid: int = GRID) -> tuple[float, float] | None:
     """The visible share of an object for a viewer, with all annotated boxes in the way and with those alone
     that the filter kept. None where the eye is inside the object or inside a box in the way."""
     scene = facts.scene
     eye = scene.center[frame.stand]
-    points, weights = face_points(scene, place, eye)
+    points, weights = face_points(scene, place, eye, grid)
     if not len(points):
         return None
     seen = (points - eye) @ frame.axes.T
@@ -128,11 +138,20 @@ def oj(facts: Facts) -> Iterator[Draft]:
         for _ in range(facts.options.per_format):
             for seen in _in_turn(rng, form):
                 chosen = next((item for item in open_ones if item[2] == seen), None)
-                draft = _draft(rng, facts, form, *chosen) if chosen else None
-                if chosen and draft:
-                    open_ones.remove(chosen)
+                if chosen is None:
+                    continue
+                open_ones.remove(chosen)
+                draft = _draft(rng, facts, form, *chosen)
+                if draft and _resolved(facts, *chosen[:2]) and _seen(facts, *chosen[:2], FINE) == seen:
                     yield draft
                     break
+
+
+def _resolved(facts: Facts, frame: Frame, place: int) -> bool:
+    """Whether the points are dense enough: close to a face, most of the outline lies between a few."""
+    eye = facts.scene.center[frame.stand]
+    coarse, fine = (face_points(facts.scene, place, eye, grid)[1].sum() for grid in (GRID, FINE))
+    return bool(abs(coarse - fine) <= RESOLVED * fine)
 
 
 def _in_turn(rng: random.Random, form: str) -> list[str]:
@@ -153,13 +172,18 @@ def _found(rng: random.Random, facts: Facts) -> list[tuple[Frame, int, str]]:
         # Of three objects two are ahead: those behind are hidden without a box in the way.
         ahead = [place for place in open_ones if frame.center[place][AHEAD] > 0]
         place = rng.choice(ahead if ahead and rng.random() < 0.67 else open_ones)
-        both = shares(facts, frame, place)
-        if both is None:
-            continue
-        seen = visibility(facts, both[0])
-        if seen and seen == visibility(facts, both[1]):
+        if seen := _seen(facts, frame, place, GRID):
             found.append((frame, place, seen))
     return found
+
+
+def _seen(facts: Facts, frame: Frame, place: int, grid: int) -> str | None:
+    """How visible an object is, where both sets of boxes in the way agree."""
+    both = shares(facts, frame, place, grid)
+    if both is None:
+        return None
+    seen = visibility(facts, both[0])
+    return seen if seen == visibility(facts, both[1]) else None
 
 
 def _draft(rng: random.Random, facts: Facts, form: str, frame: Frame, place: int, seen: str) -> Draft | None:

@@ -117,7 +117,7 @@ def _between(rng: random.Random, facts: Facts, frame: Frame, axis: int, form: st
         text = rng.choice(YES_NO).format(one=names[2], other=names[3], relation=PHRASES[asked])
         question = f"{before} {capital(text)}"
         return Draft("pr", form, asked, places, names, question, answer, viewpoint=places[:2])
-    wrong = wrong_choices(rng, facts, frame, one, other, relation)
+    wrong = wrong_choices(facts, frame, one, other, relation)
     if wrong is None:
         return None
     options, letter = dealt([CHOICES[name] for name in (relation, *wrong)], 0, rng)

@@ -4,7 +4,17 @@ import random
 from collections.abc import Iterator, Sequence
 
 from data_prep.monosr.questions.drafts import Draft, dealt
-from data_prep.monosr.questions.facts import ACROSS, AHEAD, DOWN, INVERSE, LEVEL, RELATION, Facts, Frame
+from data_prep.monosr.questions.facts import (
+    ACROSS,
+    AHEAD,
+    DOWN,
+    INVERSE,
+    LEVEL,
+    RELATION,
+    SIDES,
+    Facts,
+    Frame,
+)
 
 PHRASES = {
     "left": "to the left of",
@@ -45,33 +55,29 @@ def capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def wrong_choices(
-    rng: random.Random, facts: Facts, frame: Frame, one: int, other: int, right: str
-) -> list[str] | None:
-    """Three relations that are certainly false of a pair, or None where there are fewer.
+def wrong_choices(facts: Facts, frame: Frame, one: int, other: int, right: str) -> list[str] | None:
+    """Three relations that are certainly false of a pair, or None where there are none.
 
-    False is the inverse of what is certain; and, of two objects that stand level, that one is above the other
-    and that it is below.
+    The four options are always above, below, one side and one of in front and behind: so the options do not
+    tell on which axis the right one is. For that, what lies on one side has to stand level with the other
+    thing, and what lies above or below has to differ on both other axes, whose false halves are offered.
     """
     false: list[str] = []
     for axis in (ACROSS, DOWN, AHEAD):
         side = facts.side(frame, one, other, axis)
-        if side is None:
-            continue
-        if side == LEVEL:
-            false += ["above", "below"]
+        if axis == SIDES[right][0]:
+            false += [INVERSE[right]] if axis == DOWN else []
+        elif axis == DOWN:
+            false += ["above", "below"] if side == LEVEL else []
         else:
-            false.append(INVERSE[RELATION[axis, side]])
-    # Without its inverse among them, the right one is not given away as one half of the only pair.
-    if len(false) > 3 and INVERSE[right] in false and rng.random() < 0.5:
-        false.remove(INVERSE[right])
-    return rng.sample(false, 3) if len(false) >= 3 else None
+            false += [INVERSE[RELATION[axis, side]]] if side else []
+    return false if len(false) == 3 else None
 
 
 def axes_in_turn(rng: random.Random) -> list[int]:
-    """The axes in the order of trying: often the vertical one first, on which few pairs differ."""
+    """The axes in the order of trying: the vertical one, on which few pairs differ, more often first."""
     order = rng.sample((ACROSS, DOWN, AHEAD), 3)
-    return order if rng.random() < 0.5 else sorted(order, key=DOWN.__ne__)
+    return order if rng.random() < 0.8 else sorted(order, key=DOWN.__ne__)
 
 
 def sr(facts: Facts) -> Iterator[Draft]:
@@ -108,7 +114,7 @@ def _along(
             text = rng.choice(YES_NO).format(one=names[0], other=names[1], relation=PHRASES[asked])
             yield Draft("sr", form, asked, (one, other), names, capital(text), answer)
             continue
-        wrong = wrong_choices(rng, facts, frame, one, other, relation)
+        wrong = wrong_choices(facts, frame, one, other, relation)
         if wrong is None:
             continue
         options, letter = dealt([CHOICES[name] for name in (relation, *wrong)], 0, rng)
