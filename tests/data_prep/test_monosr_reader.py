@@ -166,17 +166,29 @@ def test_a_scene_holds_what_the_file_says(tmp_path):
         5, 1, center=(0.4, 0.2, 6.0), dimensions=(0.5, 0.9, 1.6), visibility=0.75, truncation=0.125
     )
     tight = annotation(6, 1, bbox2D_tight=[300, 200, 900, 300], category_id=9)
-    put_file(tmp_path, [image(1)], [one, tight])
+    rounded = annotation(7, 1, visibility=1.00001, truncation=-0.00001)
+    put_file(tmp_path, [image(1)], [one, tight, rounded])
     (scene,) = open_files(tmp_path).scenes()
     assert (scene.id, scene.source, scene.split, scene.domain) == ("SUNRGBD/1", "SUNRGBD", "train", "indoor")
     assert (scene.image, scene.width, scene.height) == ("pictures/1.png", 640, 480)
-    assert (scene.ids, scene.categories) == (("5", "6"), ("chair", "car"))
+    assert (scene.ids, scene.categories) == (("5", "6", "7"), ("chair", "car", "chair"))
     assert scene.K.tolist() == K
     assert scene.size[0].tolist() == [1.6, 0.9, 0.5]
     np.testing.assert_allclose(scene.corners[0], one["bbox3D_cam"])
     assert (scene.visibility[0], scene.truncation[0]) == (0.75, 0.125)
     assert np.isnan([scene.visibility[1], scene.truncation[1]]).all()
-    np.testing.assert_allclose(scene.box2d, [one["bbox2D_trunc"], [300, 200, 640, 300]])
+    assert (scene.visibility[2], scene.truncation[2]) == (1.0, 0.0)
+    np.testing.assert_allclose(scene.box2d[:2], [one["bbox2D_trunc"], [300, 200, 640, 300]])
+
+
+def test_an_image_without_annotations_is_an_empty_scene(tmp_path):
+    put_file(tmp_path, [image(1), image(2), image(3)], sound(2))
+    release = open_files(tmp_path)
+    assert [len(scene) for scene in release.scenes()] == [0, 3, 0]
+    assert [judged.scene and judged.scene.id for judged in observe(release.scenes(), Thresholds())] == [
+        None, "SUNRGBD/2", None,
+    ]  # fmt: skip
+    assert list(release.faults()) == []
 
 
 def test_any_order_and_any_range_give_the_same_scenes(tmp_path):
