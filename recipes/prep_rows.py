@@ -31,7 +31,7 @@ ASIDE_FOR = {
 
 
 def clean_pictures(run: Path, root: DataRoot, names: list[str]) -> dict[str, Picture | PictureError]:
-    """The files `names` of the data root, clean in `run/images`: by name the picture, or why there is none."""
+    """The files `names` of the data root, clean in `run/images`: by name each, or why there is none."""
     with StepProgress("pictures", len(names)) as progress:
         return clean_all(root.path, names, run / "images", run / "images.jsonl", progress.update)
 
