@@ -52,6 +52,7 @@ bench: $(READY)
 	$(BIN)/python -m bench.teacher
 	$(BIN)/python -m bench.evaluation
 	$(BIN)/python -m bench.data
+	$(BIN)/python -m bench.monosr --images 1000 10000
 	$(BIN)/python -m bench.coverage
 	$(BIN)/python -m bench.rewards
 

@@ -170,12 +170,12 @@ def in_order(work: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> Iterat
         UserError: a worker process died.
     """
     chunks = [tasks[start : start + _CHUNK] for start in range(0, len(tasks), _CHUNK)]
-    processes = min(_cores(), len(chunks), _MAX_PROCESSES)
+    processes = min(cores(), len(chunks), _MAX_PROCESSES)
     if processes < 2 or len(tasks) < _POOL_FROM:
         yield from map(work, chunks)
         return
     # spawn: a forked copy of a process with threads may hang.
-    with ProcessPoolExecutor(processes, get_context("spawn"), _end_with_parent) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn"), end_with_parent) as pool:
         try:
             yield from pool.map(work, chunks)
         except BrokenProcessPool as error:
@@ -185,12 +185,12 @@ def in_order(work: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> Iterat
             ) from error
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that this process may use; a scheduler may have given it fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Workers wait for work on a pipe that outlives a parent killed with -9; watch the parent instead."""
     parent = parent_process()
     assert parent is not None

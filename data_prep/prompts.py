@@ -1,8 +1,8 @@
 """The one prompt builder: SFT, GRPO and evaluation all turn a row into chat messages here.
 
-A message holds the pictures first, then one text: the instruction, what kind of view is shown, the
-question, its options. The instructions follow the rules of the paper (CVSBench 0.B.2) in words of
-our own; `prompt.file` takes a text file of yours in place of them.
+A message holds the pictures first, then one text: the instruction, what kind of view is shown, auxiliary
+information where the row has it, the question, its options. The instructions follow the rules of the paper
+(CVSBench 0.B.2) in words of our own; `prompt.file` takes a text file of yours in place of them.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_prep.atomic import digest
 from data_prep.errors import UserError
+from data_prep.monosr.auxiliary_words import WORDS as AUX_WORDS
 from data_prep.rows import ImageRef, Row
 from data_prep.single_view import check_single_view
 from rewards import RESPONSE_FORMATS
@@ -75,6 +76,8 @@ HINTS = {
 }
 # The photos of a symmetry question, which an auxiliary view replaces by one picture of all of them.
 STRIP = {"strip": "street-level photos of one place side by side"}
+# A picture of a question that hides nothing (MonoSR), with marks on it or without.
+PHOTOS = {"frame": "a photo", "numbered": "a photo with numbered marks"}
 BOTH_VIEWS = "Nothing is withheld here: both views are shown."
 BOX_PIXELS = "The four numbers are pixels of {picture}{size}, counted from its top left corner."
 _SIZE = ", which is {width} wide and {height} high"
@@ -85,24 +88,41 @@ _PLACES = ("", "the picture", "the second picture", "the third picture", "the fo
 class PromptSpec:
     """Which response is asked for (`format`, a key of `rewards.RESPONSE_FORMATS`) and in which words.
 
-    `views` is the kind of auxiliary view whose hint the words hold, or none.
+    `views` is the kind of auxiliary view whose hint the words hold, or none; `aux` the variant of auxiliary
+    information (`data.aux`), or None for a benchmark that has none to give.
     """
 
     format: str
     instruction: str
     views: str = "none"
+    aux: str | None = None
 
     @property
     def hash(self) -> str:
         """Identifies the wording; stored with every set and every score."""
-        words = [self.format, self.instruction, ANSWER_LINES, VIEWS, MARKED, BOTH_VIEWS, BOX_PIXELS]
-        return digest(words if self.views == "none" else [*words, HINTS[self.views], STRIP])[:12]
+        words: list[Any] = [
+            self.format,
+            self.instruction,
+            ANSWER_LINES,
+            VIEWS,
+            MARKED,
+            BOTH_VIEWS,
+            BOX_PIXELS,
+        ]
+        words += [] if self.views == "none" else [HINTS[self.views], STRIP]
+        words += [] if self.aux is None else [PHOTOS]
+        words += [] if self.aux in (None, "none") else [self.aux, AUX_WORDS]
+        return digest(words)[:12]
 
 
-def load_prompt(config: DictConfig, views: str = "none") -> PromptSpec:
-    """The prompt of `config` (the `prompt` section) for rows with the auxiliary view `views` (`data.views`).
+def load_prompt(config: DictConfig, views: str = "none", aux: str | None = None) -> PromptSpec:
+    """The prompt of `config` (the `prompt` section) for rows with an auxiliary view or information.
 
-    The text that a row gets follows from its own pictures; `views` is a part of the hash alone.
+    Args:
+        views: the kind of view (`data.views`).
+        aux: the variant of information (`data.aux`), or None for a benchmark without.
+
+    The text that a row gets follows from its own pictures and `meta`; both are a part of the hash alone.
 
     Raises:
         UserError: unknown response format, or `prompt.file` cannot be read as UTF-8 text.
@@ -111,15 +131,17 @@ def load_prompt(config: DictConfig, views: str = "none") -> PromptSpec:
         raise UserError(f"prompt.format={config.format} is unknown; take one of {', '.join(INSTRUCTIONS)}.")
     if config.file is not None:
         try:
-            return PromptSpec(config.format, Path(config.file).read_text(encoding="utf-8").strip(), views)
+            words = Path(config.file).read_text(encoding="utf-8").strip()
+            return PromptSpec(config.format, words, views, aux)
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"prompt.file={config.file} cannot be read as text: {error}.") from error
-    return PromptSpec(config.format, default_instruction(config.format), views)
+    return PromptSpec(config.format, default_instruction(config.format), views, aux)
 
 
 def prompt_of_set(config: DictConfig) -> PromptSpec:
     """The prompt of a prepared set, by the configuration of its run; one from before views has none."""
-    return load_prompt(config.prompt, OmegaConf.select(config, "data.views", default="none"))
+    views = OmegaConf.select(config, "data.views", default="none")
+    return load_prompt(config.prompt, views, OmegaConf.select(config, "data.aux", default=None))
 
 
 def default_instruction(response_format: str) -> str:
@@ -129,7 +151,8 @@ def default_instruction(response_format: str) -> str:
 
 def describe_images(images: Sequence[ImageRef]) -> str:
     """One sentence on what is shown, for example "You see a satellite image."."""
-    roles = [{**VIEWS, **MARKED, **STRIP}.get(image.role, f"a {image.role} image") for image in images]
+    named = {**VIEWS, **MARKED, **STRIP, **PHOTOS}
+    roles = [named.get(image.role, f"a {image.role} image") for image in images]
     if len(roles) == 1:
         return f"You see {roles[0]}."
     if len(set(roles)) == 1:
@@ -167,7 +190,8 @@ def prompt_text(row: Row, prompt: PromptSpec) -> str:
         views += f" {BOTH_VIEWS}"
     if len(row.images) > 1 and row.images[-1].role in HINTS:
         views += f" {HINTS[row.images[-1].role]}"
-    lines = [prompt.instruction, answer_line(row), "", views, row.question]
+    told = [row.meta["aux"]["text"]] if "aux" in row.meta else []
+    lines = [prompt.instruction, answer_line(row), "", views, *told, row.question]
     if row.options is not None:
         lines += [f"{letter}) {text}" for letter, text in row.options.items()]
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["row", "picture", "reasoning", "leak", "view"]
+Kind = Literal["row", "picture", "reasoning", "leak", "view", "annotation"]
 
 
 @dataclass(frozen=True)
@@ -13,8 +13,8 @@ class Quarantined:
     - `id`: the row's id, or what is known of it (`cvsbench/fov/g2s/?`).
     - `file`, `line`: where it stands; `file` is relative to the data root, `line` counts from 1.
     - `reason`: one sentence for the person who mends it.
-    - `kind`: what was at fault: the row's own fields, a picture, its reasoning, a scene of the test set, or
-      the lack of an auxiliary view.
+    - `kind`: what was at fault: the row's own fields, a picture, its reasoning, a scene of the test set, the
+      lack of an auxiliary view, or, before there was a row, an annotation, an image or their whole file.
     - `group`, `category`: as in `Row` where they are known, else "".
     """
 

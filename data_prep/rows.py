@@ -12,7 +12,8 @@ class ImageRef:
 
     `path` is relative to the image folder of the prepared set; `width` and `height` are pixels of the
     stored (upright, RGB) picture; `role` is one of street, panorama, satellite, composite, marked, frame,
-    strip (street photos side by side), and of the auxiliary views depth, miniature, map.
+    numbered (a frame with marks), strip (street photos side by side), and of the auxiliary views depth,
+    miniature, map.
     """
 
     path: str
@@ -33,7 +34,8 @@ class Row:
     - `answer`: an option letter, "yes"/"no", a number in `unit`, or [x_min, y_min, x_max, y_max] in
       pixels of the row's last picture (not resized), by `answer_type`.
     - `reasoning`: a teacher's reasoning that ends in the answer tag; training rows only.
-    - `meta`: source file and line, and what else a table may want (domain, level, view).
+    - `meta`: source file and line, and what else a table may want (domain, level, view). `aux` holds
+      auxiliary information (`data_prep.monosr.auxiliary`); its text stands in the prompt.
     """
 
     id: str

@@ -24,7 +24,8 @@ _PLACEHOLDER = re.compile(r"<image>|<video>|<audio>|<\|[^<>|\s]+\|>")
 
 def placeholder_fault(row: Row) -> str | None:
     """Why a row's own words would break the prompt; None where they hold no placeholder or control token."""
-    for text in (row.question, *(row.options or {}).values(), row.reasoning or ""):
+    told = row.meta.get("aux", {}).get("text", "")
+    for text in (row.question, told, *(row.options or {}).values(), row.reasoning or ""):
         if found := _PLACEHOLDER.search(text):
             return f"the text holds {found[0]!r}, which stands for a picture or a control token"
     return None

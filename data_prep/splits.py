@@ -36,7 +36,7 @@ def assign_halves(
             excess[stratum] += _sign(halves[group]) * rows
             total[stratum] += rows
     free = [group for group in groups if group not in (kept or {})]
-    free.sort(key=lambda group: (abs(_rank("half", group, seed) - 0.5), group))
+    free.sort(key=lambda group: (abs(rank("half", group, seed) - 0.5), group))
     moved = True
     while moved:
         moved = False
@@ -72,7 +72,7 @@ def _sign(half: Half) -> int:
 
 
 def _drawn(group: str, seed: int) -> Half:
-    return "sft" if _rank("half", group, seed) < 0.5 else "rl"
+    return "sft" if rank("half", group, seed) < 0.5 else "rl"
 
 
 def sample(names: Iterable[str], count: int | None, seed: int) -> set[str]:
@@ -80,10 +80,10 @@ def sample(names: Iterable[str], count: int | None, seed: int) -> set[str]:
     distinct = set(names)
     if count is None or count >= len(distinct):
         return distinct
-    return set(heapq.nsmallest(count, distinct, key=lambda name: (_rank("sample", name, seed), name)))
+    return set(heapq.nsmallest(count, distinct, key=lambda name: (rank("sample", name, seed), name)))
 
 
-def _rank(purpose: str, name: str, seed: int) -> float:
+def rank(purpose: str, name: str, seed: int) -> float:
     """A uniform number in [0, 1) that is always the same for the same arguments."""
     content = hashlib.sha256(f"{purpose}\0{seed}\0{name}".encode()).digest()
     return int.from_bytes(content[:7]) / 2**56

@@ -30,7 +30,9 @@ COMMANDS = {
     "doctor": "show what this machine can run and what to install",
 }
 RUN_VERBS = ("status", "logs", "cancel", "resume")
-SHORT = {"checkpoint": "eval.checkpoint", "engine": "eval.engine", "views": "data.views"}
+SHORT = {
+    "checkpoint": "eval.checkpoint", "engine": "eval.engine", "views": "data.views", "aux": "data.aux",
+}  # fmt: skip
 """What is typed often, and the key that it stands for."""
 HELP = f"""\
 usage: launch COMMAND [KEY=VALUE ...]

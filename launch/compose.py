@@ -42,10 +42,10 @@ def compose(overrides: Sequence[str], config_dir: Path | None = None) -> DictCon
     search = [f"hydra.searchpath=[file://{config_dir.resolve()}]"] if config_dir else []
     try:
         with hydra.initialize_config_dir(str(TREE.resolve()), version_base="1.3", job_name="launch"):
-            base = _chosen((*search, *(_line(o) for o in groups)))
+            base = _chosen((*search, *for_recipe([_line(o) for o in groups])))
             for override in values:
                 _check_value(override, base, choices)
-            return hydra.compose(PRIMARY, [*search, *(_line(o) for o in parsed)])
+            return hydra.compose(PRIMARY, [*search, *for_recipe([_line(o) for o in parsed])])
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(f"the configuration does not compose: {' '.join(str(error).split())}") from error
 
@@ -66,6 +66,21 @@ def group_choices(config_dir: Path | None = None) -> dict[str, list[str]]:
     return choices
 
 
+def for_recipe(words: Sequence[str]) -> list[str]:
+    """The words with `scale=tiny` as the file that the recipe's family has of that scale, where it has one.
+
+    For recipe=monosr_grpo that is scale/tiny/monosr_grpo.yaml or else scale/tiny/monosr.yaml.
+    """
+    chosen = dict(word.split("=", 1) for word in words if "=" in word)
+    scale, recipe = chosen.get("scale", ""), chosen.get("recipe", "")
+    parts = recipe.split("_")
+    for length in range(len(parts), 0, -1):
+        family = "_".join(parts[:length])
+        if (TREE / "scale" / scale / f"{family}.yaml").is_file():
+            return [f"scale={scale}/{family}" if word == f"scale={scale}" else word for word in words]
+    return list(words)
+
+
 def leaf_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
     """The dotted name of every value of `config`; a list is one value."""
     for key in config:
@@ -77,10 +92,10 @@ def leaf_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
 
 
 def is_unset(config: DictConfig, key: str) -> bool:
-    """Whether the dotted `key` still waits for the user's value (`???` in the tree)."""
+    """Whether the dotted `key` still waits for the user's value (`???` in the tree) and is there."""
     section, _, leaf = key.rpartition(".")
-    holder = OmegaConf.select(config, section) if section else config
-    return holder is not None and OmegaConf.is_missing(holder, leaf)  # cluster=local has fewer keys
+    parent = OmegaConf.select(config, section) if section else config
+    return isinstance(parent, DictConfig) and OmegaConf.is_missing(parent, leaf)
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

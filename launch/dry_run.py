@@ -169,7 +169,7 @@ def _reads(stage: Stage) -> Iterator[str]:
             yield f"{config['teacher']['path']} (the teacher's reasoning)"
         if config["teacher"]["kind"] == "openai":
             yield f"{config['teacher']['model']} at {config['teacher']['base_url']} (the teacher)"
-        if config["data"]["views"] != "none":
+        if config["data"].get("views", "none") != "none":
             folders = listed(config["data"]["views_root"]) or ["the release"]
             yield f"{', '.join(folders)} (files of {config['data']['views']} views)"
         if config["prompt"]["file"]:

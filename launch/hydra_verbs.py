@@ -9,7 +9,7 @@ import hydra
 from omegaconf import DictConfig
 
 from configs import TREE
-from launch.compose import PRIMARY, compose, group_choices
+from launch.compose import PRIMARY, compose, for_recipe, group_choices
 
 
 def hand_over(command: str, what: str, words: Sequence[str], config_dir: Path | None) -> int:
@@ -27,7 +27,7 @@ def hand_over(command: str, what: str, words: Sequence[str], config_dir: Path | 
     compose([*overrides, *example], config_dir)
     extra = [f"--config-dir={config_dir}"] if config_dir else []
     header = f"hydra.help.header='launch {command}: {what}.'"
-    return _hydra([*words, *example, header, *extra])
+    return _hydra([*for_recipe([*words, *example]), header, *extra])
 
 
 def complete(words: Sequence[str], commands: Sequence[str]) -> int:

@@ -7,6 +7,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.cvsbench.layout import TASKS
+from data_prep.monosr.auxiliary_words import VARIANTS
+from data_prep.monosr.sources import SOURCES, SPLITS
 from data_prep.prompts import INSTRUCTIONS
 from data_prep.secrets import has_password
 from data_prep.tokens import PATCH_SIZE
@@ -21,14 +23,18 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "cluster.container": ("none", "pyxis", "apptainer"),
     "cluster.gpu_type": tuple(peaks()),
     "data.subsets": ("cvusa", "fov"),
+    "data.sources": tuple(SOURCES),
+    "data.train_splits": SPLITS,
+    "data.test_splits": SPLITS,
     "data.views": ("none", *KINDS),
+    "data.aux": tuple(VARIANTS),
     "data.views_depth.device": ("auto", "cpu", "cuda"),
     "data.views_miniature.api": ("edit", "generate", "gemini"),
     "data.tasks": (*TASKS, *(f"{task}/{part}" for task, own in TASKS.items() for part in own.parts if part)),
     "generation.subsets": ("cvusa", "fov"),
     "generation.tasks": ("g2s", "s2g", "gs_grounding", "gs_view"),
-    "teacher.kind": ("file", "oracle", "openai", "none"),
-    "prompt.format": ("imagination_cot", "structured_cot"),
+    "teacher.kind": ("file", "oracle", "openai", "answer", "none"),
+    "prompt.format": ("imagination_cot", "structured_cot", "answer_only"),
     "eval.prompt": tuple(INSTRUCTIONS),
     "model.device": ("cpu", "cuda"),
     "model.family": tuple(PATCH_SIZE),
@@ -58,6 +64,7 @@ AT_LEAST: dict[str, float] = {
             "vllm.port", "vllm.max_images", "vllm.tensor_parallel",
             "data.views_depth.micro_batch_size", "data.views_miniature.concurrency",
             "data.views_miniature.tries", "data.views_miniature.max_requests", "report.picture_side",
+            "data.wording.concurrency", "data.wording.tries", "data.wording.max_requests",
         ),
         1,
     ),
@@ -66,21 +73,25 @@ AT_LEAST: dict[str, float] = {
     **dict.fromkeys(("grpo.warmup_steps", "grpo.probe.rows", "sft.lora.rank", "grpo.lora.rank"), 0),
     **dict.fromkeys(("sft.validation_rows", "grpo.validation_rows"), 0),
     "cluster.max_restarts": 0,
+    **dict.fromkeys(("data.observability.min_area", "data.observability.min_size"), 0),
     **dict.fromkeys(("generation.blind.times", "generation.arrows.axis_margin"), 0),
     **dict.fromkeys(("eval.temperature", "eval.rotate_options", "teacher.retries", "teacher.max_cost"), 0),
     **dict.fromkeys(("data.views_miniature.retries", "data.views_miniature.max_cost", "report.port"), 0),
+    **dict.fromkeys(("data.wording.retries", "data.wording.max_cost"), 0),
     "generation.balance": 1,
 }  # fmt: skip
 ABOVE_ZERO = (
     "cluster.gpu_memory",
     "grpo.temperature", "sft.max_grad_norm", "grpo.max_grad_norm", "grpo.rollout_memory",
     "teacher.timeout", "teacher.max_overlap", "eval.endpoint.timeout", "vllm.memory", "vllm.start_timeout",
-    "data.views_miniature.timeout",
+    "data.views_miniature.timeout", "data.wording.timeout",
     "generation.blind.share", "generation.arrows.length", "generation.arrows.flat_share",
 )  # fmt: skip
 SHARES = (
     "grpo.probe.max_flat_share", "grpo.rollout_memory", "sft.lora.dropout", "vllm.memory",
     "teacher.max_overlap",
+    "data.observability.max_truncation", "data.observability.max_occlusion",
+    "data.observability.max_discrepancy", "data.wording.share",
     "generation.test_share", "generation.blind.share", "generation.arrows.length",
     "generation.arrows.separation", "generation.arrows.flat_share",
 )  # fmt: skip
@@ -107,7 +118,7 @@ def faults(config: DictConfig, sections: set[str]) -> Iterator[str]:
             yield f"{key}={value} is no share: it must lie between 0 and 1."
     if (value := _value(config, "eval.rotate_options", sections)) is not None and value > 3:
         yield f"eval.rotate_options={value} is too large: questions have up to four options, so 0 to 3."
-    if "data" in sections and isinstance(config.data.categories, str):
+    if "data" in sections and isinstance(config.data.get("categories"), str):
         yield f"data.categories takes a list: data.categories=[{config.data.categories}]."
     for stage in ("sft", "grpo"):
         if stage in sections and config[stage].take == "best" and not config[stage].validation_rows:

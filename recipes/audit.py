@@ -28,6 +28,10 @@ def run(run: RunDir) -> int:
     Raises:
         UserError: `data.root` is no folder, or a process that decodes pictures was killed.
     """
+    if run.config.data.benchmark == "monosr":
+        from recipes import prep_monosr
+
+        return prep_monosr.audit(run)
     config = run.config
     root = DataRoot(release_folder(run.path, config.data))
     for left in run.path.glob(".*.part"):

@@ -16,45 +16,41 @@ and the teacher are the long part; what an interrupted run has cleaned or paid f
 again.
 """
 
-import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
-from data_prep.atomic import read_jsonl, replacing, sha256_file, write_json
+from data_prep.atomic import read_jsonl, sha256_file, write_json
 from data_prep.cvsbench import find_files, normalise_category, read_release
 from data_prep.cvsbench.layout import Split
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
-from data_prep.images import Picture, PictureError, clean_all
+from data_prep.images import Picture, PictureError
 from data_prep.prompts import load_prompt
 from data_prep.quarantine import Quarantined
-from data_prep.rows import ImageRef, Row
-from data_prep.scoring import box_fault, deal_letters, gold_fault
+from data_prep.rows import Row
+from data_prep.scoring import deal_letters
 from data_prep.selection import Selection, select
-from data_prep.sets import placeholder_fault, write_rl_parquet
-from data_prep.single_view import hidden_view_fault
+from data_prep.sets import write_rl_parquet
 from data_prep.splits import Half, assign_halves, read_halves
 from data_prep.tally import Tally
-from data_prep.teacher.files import Taught, fault, read_taught
+from data_prep.teacher.files import Taught, read_taught
 from data_prep.views.book import Book
+from recipes.prep_rows import (
+    ASIDE_FOR,
+    SETS,
+    clean_pictures,
+    set_aside,
+    with_pictures,
+    with_reasoning,
+    write_rows,
+)
 from recipes.prep_views import gather, only, only_ids
-from recipes.progress import StepProgress
 from recipes.release import release_folder
 from recipes.run_dir import RunDir
-
-SETS = ("sft", "rl", "test")
-_ASIDE_FOR = {
-    "row": "for their own fields",
-    "picture": "for a picture",
-    "reasoning": "for their reasoning",
-    "leak": "for showing a test scene",
-    "view": "for lacking an auxiliary view",
-}
 
 
 def run(run: RunDir) -> None:
@@ -64,6 +60,10 @@ def run(run: RunDir) -> None:
         UserError: the release or the teacher's file is incomplete or broken; pictures cannot be read and
             `data.allow_unreadable` is not set; or a set would be empty.
     """
+    if run.config.data.benchmark == "monosr":
+        from recipes import prep_monosr
+
+        return prep_monosr.run(run)
     config = run.config
     for left in [*run.path.glob(".*.part"), *run.path.glob("rows/.*.part")]:
         left.unlink()  # half a file of an attempt that was killed
@@ -86,7 +86,7 @@ def run(run: RunDir) -> None:
     kept = read_halves(Path(config.data.halves)) if config.data.halves else {}
     halves = assign_halves(selection.train_groups, config.seed, kept)
     write_json(run.path / "halves.json", dict(sorted(halves.items())))
-    pictures = _clean_pictures(run.path, root, selection.pictures)
+    pictures = clean_pictures(run.path, root, selection.pictures)
     if taught is None:
         taught = _teach(run.path, config, root, _chosen(read, selection, halves), pictures)
 
@@ -98,16 +98,16 @@ def run(run: RunDir) -> None:
 
     def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
         if isinstance(item, Row):
-            item = _shown(item, pictures)
+            item = with_pictures(item, pictures)
         if isinstance(item, Row) and book is not None:
             item = _with_view(item, book)
         if isinstance(item, Row) and half == "sft" and config.teacher.kind != "none":
-            item = _with_reasoning(item, taught, prompt.format)
+            item = with_reasoning(item, taught, prompt.format)
         if isinstance(item, Row) and shuffle:
             item = deal_letters(item, config.seed)
         return item
 
-    tally = _write_rows(run.path, _chosen(read, selection, halves), finish)
+    tally = write_rows(run.path, _chosen(read, selection, halves), finish)
     _check(run.path, config.data, selection, tally)
     rows = (Row.from_json(record) for record in read_jsonl(run.path / "rows/rl.jsonl"))
     images = (run.path / "images").resolve()
@@ -121,11 +121,6 @@ def _categories(data: DictConfig) -> set[str] | None:
     return {normalise_category(name, subset) for name in data.categories for subset in data.subsets}
 
 
-def _clean_pictures(run: Path, root: DataRoot, names: list[str]) -> dict[str, Picture | PictureError]:
-    with StepProgress("pictures", len(names)) as progress:
-        return clean_all(root.path, names, run / "images", run / "images.jsonl", progress.update)
-
-
 def _chosen(
     read: Callable[[Any], Iterator[Row | Quarantined]], selection: Selection, halves: dict[str, Half]
 ) -> Iterator[tuple[str, Row | Quarantined]]:
@@ -134,26 +129,11 @@ def _chosen(
         if not selection.takes_train(item):
             continue
         if isinstance(item, Row) and selection.leaks(item):
-            item = _aside(item, "its scene is also in the test files", "leak")
+            item = set_aside(item, "its scene is also in the test files", "leak")
         yield halves.get(item.group, "sft"), item
     for item in read("test"):
         if selection.takes_test(item):
             yield "test", item
-
-
-def _shown(row: Row, pictures: dict[str, Picture | PictureError]) -> Row | Quarantined:
-    """The row with its clean pictures, once its words and its answer are sound."""
-    if wrong := placeholder_fault(row) or gold_fault(row) or hidden_view_fault(row):
-        return _aside(row, wrong, "row")
-    clean = []
-    for image in row.images:
-        picture = pictures[image.path]
-        if isinstance(picture, PictureError):
-            return _aside(row, f"{image.path}: {picture}", "picture")
-        clean.append(ImageRef(picture.path, image.role, picture.sha256, picture.width, picture.height))
-    shown = replace(row, images=tuple(clean))
-    off = box_fault(shown)
-    return _aside(row, off, "row") if off else shown
 
 
 def _teach(
@@ -166,7 +146,7 @@ def _teach(
     """The SFT rows' reasoning from a model. Nothing is paid for where `_check` will refuse the pictures."""
     rows, broken = [], False
     for name, item in chosen:
-        shown = _shown(item, pictures) if isinstance(item, Row) else item
+        shown = with_pictures(item, pictures) if isinstance(item, Row) else item
         if isinstance(shown, Quarantined):
             broken |= shown.kind == "picture"
         elif name == "sft":
@@ -186,62 +166,22 @@ def _sound(
 ) -> Iterator[tuple[Row, Row]]:
     """Every row that a set will hold if it has a view, as it came and with its clean pictures."""
     for name, item in chosen:
-        shown = _shown(item, pictures) if isinstance(item, Row) else item
+        shown = with_pictures(item, pictures) if isinstance(item, Row) else item
         if name == "sft" and isinstance(shown, Row):
-            shown = _with_reasoning(shown, taught, response_format)
+            shown = with_reasoning(shown, taught, response_format)
         if isinstance(item, Row) and isinstance(shown, Row):
             yield item, shown
 
 
 def _with_view(row: Row, book: Book) -> Row | Quarantined:
     with_view = book.apply(row)
-    return _aside(row, with_view, "view") if isinstance(with_view, str) else with_view
-
-
-def _with_reasoning(row: Row, taught: Taught, response_format: str) -> Row | Quarantined:
-    with_text = replace(row, reasoning=taught.reasoning.get(row.id))
-    wrong = (
-        taught.reasons.get(row.id)
-        or fault(row, with_text.reasoning, response_format)
-        or placeholder_fault(with_text)
-    )
-    return _aside(row, wrong, "reasoning") if wrong else with_text
-
-
-def _aside(row: Row, reason: str, kind: Any) -> Quarantined:
-    return Quarantined(row.id, row.meta["file"], row.meta["line"], reason, kind, row.group, row.category)
-
-
-def _write_rows(
-    run: Path,
-    items: Iterator[tuple[str, Row | Quarantined]],
-    finish: Callable[[Row | Quarantined, str], Row | Quarantined],
-) -> Tally:
-    tally = Tally(SETS)
-    with ExitStack() as stack:
-
-        def writer(path: str) -> Callable[[dict[str, Any]], object]:
-            temporary = stack.enter_context(replacing(run / path))
-            file = stack.enter_context(open(temporary, "w", encoding="utf-8"))
-            return lambda record: file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
-
-        rows = {name: writer(f"rows/{name}.jsonl") for name in SETS}
-        aside = writer("quarantine.jsonl")
-        for name, item in items:
-            outcome = finish(item, name)
-            if isinstance(outcome, Row):
-                rows[name](outcome.to_json())
-                tally.add(name, outcome)
-            else:
-                aside(outcome.to_json())
-                tally.set_aside(outcome)
-    return tally
+    return set_aside(row, with_view, "view") if isinstance(with_view, str) else with_view
 
 
 def _check(run: Path, data: DictConfig, selection: Selection, tally: Tally) -> None:
     listed = f"Every one is listed in {run / 'quarantine.jsonl'}"
     if tally.quarantined:
-        kinds = ", ".join(f"{count} {_ASIDE_FOR[kind]}" for kind, count in sorted(tally.quarantined.items()))
+        kinds = ", ".join(f"{count} {ASIDE_FOR[kind]}" for kind, count in sorted(tally.quarantined.items()))
         print(f"prep: {tally.quarantined.total()} questions set aside ({kinds}). {listed}.", flush=True)
     if tally.quarantined["picture"] and not data.allow_unreadable:
         raise UserError(

@@ -10,16 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-SOURCES = {
-    "SUNRGBD": "indoor",
-    "Hypersim": "indoor",
-    "ARKitScenes": "indoor",
-    "nuScenes": "outdoor",
-    "KITTI": "outdoor",
-    "Objectron": "object_centric",
-}
-"""Source -> domain, as the paper counts them."""
-DOMAINS = ("indoor", "outdoor", "object_centric")
+from data_prep.monosr.sources import DOMAINS as DOMAINS
+from data_prep.monosr.sources import SOURCES as SOURCES
 
 CORNER_SIGNS = np.array(
     [

@@ -1,7 +1,8 @@
 """Teacher reasoning for the SFT half: read, checked, and kept only where every check passes.
 
 `file` reads a file of the user's, `oracle` the one that comes with a synthetic release; both are JSON lines
-of {"id": row id, "reasoning": text ending in the answer tag}.
+of {"id": row id, "reasoning": text ending in the answer tag}. `answer` needs no file: a recipe without
+reasoning teaches the answers themselves.
 """
 
 import json
@@ -15,27 +16,34 @@ from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
 from data_prep.rows import Row
 from data_prep.scoring import gold
-from rewards import check_format, parse_answer
+from rewards import check_format, parse_answer, render_answer
 from rewards.response_format import MAX_WORDS
 
 
 class Taught(NamedTuple):
     """What a teacher left: reasoning by row id, why rows that it was asked about have none, and what the
-    manifest says of it."""
+    manifest says of it. With `answers`, every row is taught its answer alone."""
 
     reasoning: dict[str, str]
     reasons: dict[str, str]
     summary: dict[str, Any]
+    answers: bool = False
+
+    def text(self, row: Row) -> str | None:
+        """What the row is taught, which ends in its answer; None where there is nothing."""
+        if self.answers:
+            return render_answer(row.answer, row.answer_type, options=row.options, unit=row.unit)
+        return self.reasoning.get(row.id)
 
 
 def read_taught(teacher: DictConfig, root: DataRoot, response_format: str) -> Taught:
-    """The reasoning of a file, the user's or the synthetic release's; none for `teacher.kind: none`.
+    """The reasoning of a file, the user's or the synthetic release's; no file for kinds `answer` and `none`.
 
     Raises:
         UserError: as `reasoning_path` and `read_reasoning` do.
     """
-    if teacher.kind == "none":
-        return Taught({}, {}, {})
+    if teacher.kind in ("answer", "none"):
+        return Taught({}, {}, {}, teacher.kind == "answer")
     path = reasoning_path(teacher.kind, teacher.path, root.path, response_format)
     return Taught(read_reasoning(path), {}, {"path": str(path), "sha256": sha256_file(path)})
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from data_prep.monosr.sources import FOLDER
 from data_prep.views.settings import paths
 from launch import machine
 from launch.compose import is_unset, leaf_keys
@@ -17,11 +18,14 @@ UNSET = {
     "teacher.model": "the name under which the endpoint serves the model",
 }
 
+OMNI3D = f"the folder that holds {FOLDER}/ with Omni3D's annotations, and the sources' pictures"
+
 
 def unset(config: DictConfig, sections: set[str]) -> Iterator[str]:
     for key in leaf_keys(config):
         if key.split(".")[0] in sections and is_unset(config, key):
-            what = UNSET.get(key, "a value")
+            of_monosr = (key, config.data.benchmark) == ("data.root", "monosr")
+            what = OMNI3D if of_monosr else UNSET.get(key, "a value")
             yield f"{key} is not set: give {key}={what}; or add scale=tiny, which needs no data."
 
 
@@ -33,6 +37,13 @@ def release(config: DictConfig) -> Iterator[str]:
         yield "data.root is null: give the folder of the release, or data=cvsbench_synthetic."
         return
     root = Path(data.root)
+    if data.benchmark == "monosr":
+        if not (root / FOLDER).is_dir():
+            yield (
+                f"data.root={root} has no folder {FOLDER}/: give {OMNI3D}; or add scale=tiny, which needs no "
+                "data."
+            )
+        return
     if not root.is_dir():
         yield f"data.root={root} does not exist or is no folder: give the folder that holds cvusa/ and fov/."
         return
@@ -51,6 +62,14 @@ def release(config: DictConfig) -> Iterator[str]:
 
 def teacher(config: DictConfig) -> Iterator[str]:
     teacher = config.teacher
+    if teacher.kind == "answer" and config.prompt.format != "answer_only":
+        yield f"teacher=answer teaches no {config.prompt.format}: add prompt=answer_only."
+    if config.data.benchmark == "monosr" and teacher.kind in ("openai", "oracle"):
+        yield (
+            f"teacher={teacher.kind} does not teach MonoSR: take teacher=answer, or teacher=file "
+            "teacher.path=FILE."
+        )
+        return
     if teacher.kind == "openai":
         yield from _endpoint(teacher)
     if teacher.kind == "oracle" and config.data.synthetic is None:
@@ -77,6 +96,10 @@ def _endpoint(teacher: DictConfig) -> Iterator[str]:
 
 
 def views(data: DictConfig) -> Iterator[str]:
+    if data.benchmark == "monosr":
+        if data.wording.model is not None:
+            yield from _asked(data.wording, "data.wording", "the endpoint")
+        return
     for file in paths(data.only_rows):
         if not Path(file).is_file():
             yield f"data.only_rows: {file} does not exist: give a file of row ids, or null."
@@ -92,18 +115,23 @@ def views(data: DictConfig) -> Iterator[str]:
         yield from _miniatures(data.views_miniature)
 
 
+def _asked(model: DictConfig, section: str, what: str) -> Iterator[str]:
+    """What `section` lacks of key and prices for a model behind an endpoint."""
+    name = model.api_key_env
+    if name is not None and not os.environ.get(name):
+        yield (
+            f"the environment variable {name} holds no key for {what}: set it, name another with "
+            f"{section}.api_key_env=, or set that to null for an endpoint that wants none."
+        )
+    if model.max_cost is not None and None in (model.price_in, model.price_out):
+        yield f"{section}.max_cost={model.max_cost} wants {section}.price_in= and {section}.price_out=."
+
+
 def _miniatures(miniature: DictConfig) -> Iterator[str]:
     section = "data.views_miniature"
     if miniature.model is None:
         yield f"{section}.model is null: give the name under which the endpoint serves the image model."
-    name = miniature.api_key_env
-    if name is not None and not os.environ.get(name):
-        yield (
-            f"the environment variable {name} holds no key for the image endpoint: set it, name another with "
-            f"{section}.api_key_env=, or set that to null for an endpoint that wants none."
-        )
-    if miniature.max_cost is not None and None in (miniature.price_in, miniature.price_out):
-        yield f"{section}.max_cost={miniature.max_cost} wants {section}.price_in= and {section}.price_out=."
+    yield from _asked(miniature, section, "the image endpoint")
     if miniature.prompts is not None and not Path(miniature.prompts).is_dir():
         yield f"{section}.prompts={miniature.prompts} is no folder: give one, or null."
     if miniature.api == "gemini" and machine.version("google-genai") is None:
