@@ -118,7 +118,7 @@ def _data(run: RunDir, stage: str) -> list[str]:
     part = manifest["sets"][SET_OF[stage]]
     lines = [
         f"- benchmark: {manifest['benchmark']}{' (a synthetic release)' if data.synthetic else ''}, "
-        f"subsets {', '.join(data.subsets)}, tasks {', '.join(data.tasks)}",
+        f"{_chosen(data)}",
         f"- set: {part['rows']:,} questions about {part['groups']:,} places; no place is in two sets",
         f"- reasoning: {manifest['teacher']['kind']}; prompt `{manifest['prompt']['format']}` "
         f"({manifest['prompt']['hash']})",
@@ -126,6 +126,13 @@ def _data(run: RunDir, stage: str) -> list[str]:
         "- files of the release, by SHA-256:",
     ]
     return lines + [f"    - `{source['path']}` {source['sha256']}" for source in manifest["sources"]]
+
+
+def _chosen(data: Any) -> str:
+    """Which part of the release was taken."""
+    if data.get("benchmark") == "monosr":
+        return f"sources {', '.join(data.sources)}, auxiliary information {data.aux}"
+    return f"subsets {', '.join(data.subsets)}, tasks {', '.join(data.tasks)}"
 
 
 def licence_note(benchmark: str, root: Path, synthetic: bool) -> str:

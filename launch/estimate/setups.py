@@ -149,7 +149,7 @@ def geometry_of(config: DictConfig, stages: Sequence[Stage]) -> Geometry | None:
 def setups(config: DictConfig, stages: Sequence[Stage], geometry: Geometry) -> list[Setup]:
     """The stages ahead that train or ask a model, each kind of them once, in their order."""
     found: dict[str, Setup] = {}
-    pictures = 1 if config.data.views == "none" else 2
+    pictures = 1 if config.data.get("views", "none") == "none" else 2
     prep = next((stage for stage in stages if stage.name == "prep" and stage.finished), None)
     sets = RunDir(prep.path).manifest["sets"] if prep else {}
     for stage in stages:

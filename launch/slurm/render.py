@@ -67,7 +67,7 @@ def _gpus(name: str, config: dict[str, Any]) -> int:
         return 0
     if name == "prep":
         data = config["data"]
-        return int(data["views"] == "depth" and data["views_depth"]["device"] == "cuda")
+        return int(data.get("views") == "depth" and data["views_depth"]["device"] == "cuda")
     if config.get("model", {}).get("device") != "cuda":
         return 0
     if name in NODES:

@@ -22,7 +22,8 @@ PAPER = ("data.root=/data", "teacher.path=/teacher.jsonl")
 
 def test_the_tree_holds_what_is_documented():
     assert CHOICES["recipe"] == [
-        "imagination_cot", "imagination_cot_gated", "imagination_cot_shuffled", "monosr", "structured_cot",
+        "imagination_cot", "imagination_cot_gated", "imagination_cot_shuffled", "monosr", "monosr_grpo",
+        "structured_cot",
     ]  # fmt: skip
     assert CHOICES["scale"] == ["paper", "tiny"]
 
