@@ -53,6 +53,7 @@ bench: $(READY)
 	$(BIN)/python -m bench.evaluation
 	$(BIN)/python -m bench.data
 	$(BIN)/python -m bench.monosr --images 1000 10000
+	$(BIN)/python -m bench.omni3d --annotations 50000 200000
 	$(BIN)/python -m bench.coverage
 	$(BIN)/python -m bench.rewards
 

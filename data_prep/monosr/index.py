@@ -1,8 +1,9 @@
 """An Omni3D file as an index on disk: its scenes in order, any range of them, by any number of processes.
 
 A file of several gigabytes is read once (`build`), its annotations go to disk as fixed-size records, and are
-joined to their images by ids alone: about 45 MB of memory for a million annotations, and 60 MB for the
-images of all six sources. From then on scenes are read from the records, in the order of the file's images.
+joined to their images by ids alone: 45 MB of memory for a million annotations with their images, beside the
+70 MB that reading takes (`bench/omni3d.py`). From then on scenes are read from the records, in the order of
+the file's images.
 
     index.json       the file it was made of, how many images and annotations, why annotations were left out
     images.bin       a record an image that can be used, paths.bin their paths

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -263,6 +264,25 @@ def test_files_are_found_by_source_and_split(tmp_path):
         find_annotations(root, ["KITTI"], ["test"])
     with pytest.raises(UserError, match="'COCO' is not one of SUNRGBD"):
         find_annotations(root, ["COCO"], ["test"])
+
+
+@pytest.mark.slow
+def test_memory_hardly_grows_with_the_annotations(tmp_path):
+    """Ten times the file; held as objects, an annotation would take more than 3 KB."""
+    peaks = []
+    for count in (4_000, 40_000):
+        images = [image(n) for n in range(count // 20)]
+        own = annotation(0, 0)
+        annotations = [{**own, "id": n, "image_id": n // 20} for n in range(count)]
+        root = tmp_path / str(count)
+        put_file(root, images, annotations, pictures=False)
+        del images, annotations
+        tracemalloc.start()
+        release = open_files(root, pictures=False)
+        assert sum(len(scene) for scene in release.scenes()) == count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert (peaks[1] - peaks[0]) / 36_000 < 150  # bytes
 
 
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="the real samples do not lie beside this checkout")
