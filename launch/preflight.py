@@ -126,6 +126,12 @@ def _release(config: DictConfig) -> Iterator[str]:
 
 def _teacher(config: DictConfig) -> Iterator[str]:
     teacher = config.teacher
+    if config.data.benchmark == "monosr" and teacher.kind in ("openai", "oracle"):
+        yield (
+            f"teacher={teacher.kind} does not teach MonoSR: take teacher=answer, or teacher=file "
+            "teacher.path=FILE."
+        )
+        return
     if teacher.kind == "openai":
         yield from _endpoint(teacher)
     if teacher.kind == "oracle" and config.data.synthetic is None:

@@ -60,6 +60,7 @@ AT_LEAST: dict[str, float] = {
     ),
     **dict.fromkeys(("sft.lr", "sft.warmup_steps", "sft.weight_decay", "grpo.lr", "grpo.kl_coef"), 0),
     **dict.fromkeys(("grpo.warmup_steps", "grpo.probe.rows", "sft.lora.rank", "grpo.lora.rank"), 0),
+    **dict.fromkeys(("data.observability.min_area", "data.observability.min_size"), 0),
     **dict.fromkeys(("generation.blind.times", "generation.arrows.axis_margin"), 0),
     **dict.fromkeys(("eval.temperature", "eval.rotate_options", "teacher.retries", "teacher.max_cost"), 0),
     **dict.fromkeys(("data.views_miniature.retries", "data.views_miniature.max_cost", "report.port"), 0),
@@ -74,7 +75,9 @@ ABOVE_ZERO = (
 )  # fmt: skip
 SHARES = (
     "grpo.probe.max_flat_share", "grpo.rollout_memory", "sft.lora.dropout", "vllm.memory",
-    "teacher.max_overlap", "data.wording.share",
+    "teacher.max_overlap",
+    "data.observability.max_truncation", "data.observability.max_occlusion",
+    "data.observability.max_discrepancy", "data.wording.share",
     "generation.test_share", "generation.blind.share", "generation.arrows.length",
     "generation.arrows.separation", "generation.arrows.flat_share",
 )  # fmt: skip

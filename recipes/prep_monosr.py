@@ -48,6 +48,7 @@ from recipes.release import release_folder
 from recipes.run_dir import RunDir
 
 SIDES = ("train", "test")
+SHAPE = 0.02  # by which the ratio of a picture's sides may be off; scaled pictures are fine
 UNFINISHED = ("index", "observed", "captions", "questions", "worded")  # folders of a run on its way
 
 
@@ -58,10 +59,6 @@ def run(run: RunDir) -> None:
         UserError: a file of annotations or the teacher's file is not there; or a set would be empty.
     """
     config = run.config
-    if config.teacher.kind == "openai":
-        raise UserError(
-            "A model does not teach MonoSR yet: take teacher=answer, or teacher=file teacher.path=."
-        )
     for left in [*run.path.glob(".*.part"), *run.path.glob("rows/.*.part")]:
         left.unlink()  # half a file of an attempt that was killed
     root = DataRoot(release_folder(run.path, config.data))
@@ -82,7 +79,7 @@ def run(run: RunDir) -> None:
 
     def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
         if isinstance(item, Row):
-            item = with_pictures(item, pictures)
+            item = _as_annotated(item, with_pictures(item, pictures))
         if isinstance(item, Row) and half == "sft" and config.teacher.kind != "none":
             item = with_reasoning(item, taught, prompt.format)
         return item
@@ -144,9 +141,12 @@ def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str
     limits = Thresholds(**data.observability)
     releases, observed, tally = {}, {}, FilterTally()
     for side in SIDES:
-        files = find_annotations(root, data.sources, data[f"{side}_splits"])
+        splits = data.train_splits if side == "train" else data.test_splits
+        files = find_annotations(root, data.sources, splits)
         with StepProgress(f"annotations ({side})", len(files)) as progress:
-            releases[side] = Release(root, files, run.path / "index", on_file=progress.update)
+            releases[side] = Release(
+                root, files, run.path / "index", workers=_cores(), on_file=progress.update
+            )
         with StepProgress(f"observability ({side})", len(releases[side])) as progress:
             folder = run.path / "observed" / side
             observed[side], own = observe_all(
@@ -166,7 +166,8 @@ def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str
 
 def _ask(run: Path, config: DictConfig, release: Release, read: Read, side: str) -> dict[str, Any]:
     """The questions of one side, in `questions/<side>`; the report of their balance."""
-    section = OmegaConf.to_container(config.data.questions)
+    data = config.data
+    section = OmegaConf.to_container(data.questions)
     assert isinstance(section, dict)
     stamps = [
         [path, index.summary["stamp"]] for path, index in zip(release.files, release.indexes, strict=True)
@@ -185,9 +186,9 @@ def _ask(run: Path, config: DictConfig, release: Release, read: Read, side: str)
             run / "questions" / side,
             Options.of(section),
             config.seed,
-            source=digest([stamps, asdict(Thresholds(**config.data.observability)), _namer(config.data)]),
+            source=digest([stamps, asdict(Thresholds(**data.observability)), _namer(data)]),
             workers=_cores(),
-            total=config.data[f"max_{side}_questions"],
+            total=data.max_train_questions if side == "train" else data.max_test_questions,
             progress=tell,
         )
 
@@ -217,6 +218,17 @@ def _halves(run: Path, config: DictConfig, folder: Path, test_groups: set[str]) 
 def _pictures(folders: dict[str, Path]) -> list[str]:
     rows = (row for folder in folders.values() for row in rows_of(folder))
     return list(dict.fromkeys(image.path for row in rows for image in row.images))
+
+
+def _as_annotated(row: Row, shown: Row | Quarantined) -> Row | Quarantined:
+    """`shown`, unless its picture has another shape than the annotations speak of: turned, or cut."""
+    if isinstance(shown, Quarantined):
+        return shown
+    told, found = row.images[0], shown.images[0]
+    if abs(told.width * found.height - told.height * found.width) <= SHAPE * told.width * found.height:
+        return shown
+    sizes = f"{found.width} x {found.height} pixels, its annotations speak of {told.width} x {told.height}"
+    return set_aside(row, f"{told.path} has {sizes}", "picture")
 
 
 def _with_scenes(rows: Iterator[Row], release: Release, observed: Observed) -> Iterator[tuple[Row, Scene]]:

@@ -31,6 +31,7 @@ ASIDE_FOR = {
 
 
 def clean_pictures(run: Path, root: DataRoot, names: list[str]) -> dict[str, Picture | PictureError]:
+    """The files `names` of the data root, clean in `run/images`: by name each, or why there is none."""
     with StepProgress("pictures", len(names)) as progress:
         return clean_all(root.path, names, run / "images", run / "images.jsonl", progress.update)
 
@@ -51,6 +52,7 @@ def with_pictures(row: Row, pictures: dict[str, Picture | PictureError]) -> Row 
 
 
 def with_reasoning(row: Row, taught: Taught, response_format: str) -> Row | Quarantined:
+    """The row with what a teacher wrote for it, where that is sound."""
     with_text = replace(row, reasoning=taught.text(row))
     wrong = (
         taught.reasons.get(row.id)
@@ -71,6 +73,15 @@ def write_rows(
     items: Iterator[tuple[str, Row | Quarantined]],
     finish: Callable[[Row | Quarantined, str], Row | Quarantined],
 ) -> Tally:
+    """Write `rows/<set>.jsonl` and `quarantine.jsonl` of a run, all of them whole or none.
+
+    Args:
+        items: the set that a row is for, and the row, or what is set aside already, whatever its set.
+        finish: makes of an item and its set what is written.
+
+    Returns:
+        the counts of what was written.
+    """
     tally = Tally(SETS)
     with ExitStack() as stack:
 

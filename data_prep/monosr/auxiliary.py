@@ -36,7 +36,7 @@ def with_auxiliary(row: Row, scene: Scene, variant: str, store: Path) -> Row:
 
     Args:
         row: of this scene, with its clean picture. `meta["objects"]` and `meta["viewpoint"]` say which
-            objects the question names, `meta["names"]` (id to words) how.
+            objects the question names, `meta["names"]` how, in the order of `meta["objects"]`.
         store: the set's folder of pictures; a picture with marks is written there.
 
     Raises:
@@ -106,5 +106,5 @@ def objects_from_left(scene: Scene) -> list[int]:
 
 def names_of(row: Row, scene: Scene) -> dict[int, str]:
     """Index to the words by which the question calls an object."""
-    names = row.meta.get("names", {})
+    names = dict(zip(row.meta["objects"], row.meta.get("names", ()), strict=False))
     return {index: names[name] for index, name in enumerate(scene.ids) if name in names}

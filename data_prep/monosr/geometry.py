@@ -47,7 +47,7 @@ def pixel_rays(pixels: np.ndarray, K: np.ndarray) -> np.ndarray:
     """(n, g, 3) directions through pixels (n, g, 2) of cameras K (n, 3, 3), with z = 1."""
     inverse = np.linalg.inv(K)
     upright = np.concatenate([pixels, np.ones((*pixels.shape[:2], 1))], 2)
-    rays = np.einsum("nij,ngj->ngi", inverse, upright)
+    rays = upright @ np.swapaxes(inverse, 1, 2)
     return rays / rays[..., 2:]
 
 
@@ -59,20 +59,23 @@ def entry(
     Args:
         rays: (n, g, 3) from the camera; `center`, `size` (n, 3) and `R` (n, 3, 3) are one box for each n.
     """
-    start = -np.einsum("nji,nj->ni", R, center)[:, None, :]  # the camera in the box's own frame
+    start = -np.einsum("nji,nj->ni", R, center)  # the camera in the box's own frame
     along = rays @ R  # R^T of every ray
-    half = size[:, None, :] / 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inverse = 1 / along
-        middle, reach = -start * inverse, half * np.abs(inverse)
-        near, far = middle - reach, middle + reach
-    # A ray along a face is inside the slab everywhere or nowhere.
-    level = along == 0
-    inside = np.abs(start) <= half
-    near = np.where(level, np.where(inside, -np.inf, np.inf), near)
-    far = np.where(level, np.where(inside, np.inf, -np.inf), far)
-    axis = near.argmax(-1)
-    first, last = near.max(-1), far.min(-1)
+    first, last = np.full(along.shape[:2], -np.inf), np.full(along.shape[:2], np.inf)
+    axis = np.zeros(along.shape[:2], np.int8)
+    for k in range(3):  # a loop, because numpy is slow over an axis of three
+        speed, place, half = along[..., k], start[:, k, None], size[:, k, None] / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inverse = 1 / speed
+            middle, reach = -place * inverse, half * np.abs(inverse)
+            near, far = middle - reach, middle + reach
+        level = speed == 0  # a ray along a face is inside the slab everywhere or nowhere
+        if level.any():
+            inside = np.broadcast_to(np.abs(place) <= half, level.shape)[level]
+            near[level], far[level] = np.where(inside, -np.inf, np.inf), np.where(inside, np.inf, -np.inf)
+        axis[near > first] = k
+        np.maximum(first, near, out=first)
+        np.minimum(last, far, out=last)
     return np.where((first <= last) & (first > 0), first, np.inf), axis
 
 

@@ -8,14 +8,18 @@ The layout is that of https://github.com/facebookresearch/omni3d, where the root
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from data_prep.data_root import DataRoot, EscapesRootError
 from data_prep.errors import UserError
+from data_prep.monosr.chunks import in_processes
 from data_prep.monosr.index import Index, build
 from data_prep.monosr.scene import Scene
 from data_prep.monosr.sources import FOLDER, SOURCES
 from data_prep.quarantine import Quarantined
+
+PARALLEL_FROM = 2**26  # bytes of all files, below which a process takes longer to start than to work
 
 
 def find_annotations(root: DataRoot, sources: Sequence[str], splits: Sequence[str]) -> list[tuple[str, str]]:
@@ -40,6 +44,12 @@ def find_annotations(root: DataRoot, sources: Sequence[str], splits: Sequence[st
     return found
 
 
+def _build(
+    paths: Sequence[Path], sources: Sequence[str | Mapping[int, str]], folder: Path, number: int
+) -> tuple[int, Index]:
+    return number, build(paths[number], folder / paths[number].stem, sources[number])
+
+
 class Release:
     """The scenes of some annotation files, numbered through. It may be pickled for other processes.
 
@@ -48,6 +58,7 @@ class Release:
         files: as `find_annotations` gives them; in place of a source, dataset id -> source of a merged file.
         folder: where the indexes lie, or are built (`data_prep.monosr.index`).
         pictures: whether every image's picture has to be there.
+        workers: processes that index files, where they are large.
         on_file: called with the number of files that are indexed.
 
     Raises:
@@ -60,14 +71,20 @@ class Release:
         files: Sequence[tuple[str | Mapping[int, str], str]],
         folder: Path,
         pictures: bool = True,
+        workers: int = 1,
         on_file: Callable[[int], None] = lambda done: None,
     ) -> None:
         self.files = [path for _, path in files]
         self._root, self._pictures = root, pictures
-        self.indexes: list[Index] = []
-        for source, path in files:
-            self.indexes.append(build(root.path / path, folder / Path(path).stem, source))
-            on_file(len(self.indexes))
+        paths = [root.path / path for path in self.files]
+        if sum(path.stat().st_size for path in paths) < PARALLEL_FROM:
+            workers = 1
+        made: dict[int, Index] = {}
+        work = partial(_build, paths, [source for source, _ in files], folder)
+        for number, index in in_processes(work, list(range(len(files))), workers):
+            made[number] = index
+            on_file(len(made))
+        self.indexes = [made[number] for number in range(len(files))]
 
     def __len__(self) -> int:
         """Images of all files; `scenes` leaves those out whose picture is not there."""

@@ -49,6 +49,7 @@ MALFORMED, REPEATED, NO_IMAGE, NO_CATEGORY, IMAGE_ASIDE = 7, 8, 9, 10, 11
 
 ROTATION_TOLERANCE = 1e-2  # of R^T R from the identity
 CORNER_TOLERANCE = 0.3  # of a box's diagonal; as far as 2D and 3D boxes may disagree
+ROUNDING = 1e-4  # by which a share may leave [0, 1]
 MAX_DEPTH_ERROR = 0.5  # metres; the reference loader's
 
 
@@ -172,10 +173,12 @@ def _judge(made: np.ndarray, corners: np.ndarray) -> None:
         box & ~turned,
         box & (gap > CORNER_TOLERANCE),
         np.isinf(made["box2d"]).any(1),
-        ((shares < 0) | (shares > 1)).any(1),
+        ((shares < -ROUNDING) | (shares > 1 + ROUNDING)).any(1),
     )
     for number in range(len(checks), 0, -1):
         made["fault"][checks[number - 1]] = number
+    for name in ("truncation", "visibility"):
+        made[name] = np.clip(made[name], 0, 1)
 
 
 def _gap(ours: np.ndarray, annotated: np.ndarray, diagonal: np.ndarray) -> np.ndarray:

@@ -1,13 +1,14 @@
 """An independent judge of MonoSR's answers, written from the definitions and not from the generator.
 
-Nothing here adds up box parameters in closed form. A box is a cloud of points; its middle and its extents are read
-off the cloud; a viewer is a 4 x 4 matrix that carries the cloud into its own frame; what a viewer sees of a box is
-the share of random rays that meet it before anything else. Which relation or quantity is asked is read from the
-words of the question, not from `meta` alone.
+Nothing here adds up box parameters in closed form. A box is a cloud of points; its middle and its extents
+are read off the cloud; a viewer is a 4 x 4 matrix that carries the cloud into its own frame; what a viewer
+sees of a box is the share of random rays that meet it before anything else. Which relation or quantity is
+asked is read from the words of the question, not from `meta` alone.
 
-Definitions (x right, y down, z forward; metres): left and right by x, in front (nearer) and behind by z, above and
-below by y, of the clouds' middles; a viewer at A that faces B looks along the horizontal part of the way from A to
-B. Length, height, width are the sides of a box along its own axes; footprint is length times width.
+Definitions (x right, y down, z forward; metres): left and right by x, in front (nearer) and behind by z,
+above and below by y, of the clouds' middles; a viewer at A that faces B looks along the horizontal part of
+the way from A to B. Length, height, width are the sides of a box along its own axes; footprint is length
+times width.
 """
 
 import itertools
@@ -22,10 +23,12 @@ from data_prep.rows import Row
 
 PIXELS, RATIO = 15.0, 1.1  # two things differ to the eye from here on; the generator keeps a little more
 NAME = (
-    r"\bthe (?:(?P<most>leftmost|rightmost|largest|smallest|tallest) )?(?:(?P<nth>second|third) )?(?P<noun>{nouns})\b"
-    r"(?: (?P<how>nearest to the camera|farthest from the camera|from the left|nearest to the (?P<anchor>{nouns})\b))?"
+    r"\bthe (?:(?P<most>leftmost|rightmost|largest|smallest|tallest) )?(?:(?P<nth>second|third) )?"
+    r"(?P<noun>{nouns})\b(?: (?P<how>nearest to the camera|farthest from the camera|from the left\b"
+    r"|nearest to the (?P<anchor>{nouns})\b))?"
 )
 OF_YOU = re.compile(r" (?:on your (?:left|right)|in front of you|behind you)")
+CORNERS = ("---", "+--", "++-", "-+-", "--+", "+-+", "+++", "-++")  # Omni3D's order: length, height, width
 STEPS = 5  # points along each side of a cloud
 RAYS = 4000
 METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001, "ft": 0.3048}
@@ -34,8 +37,15 @@ FORMATS = {
     "sr": {"mc4", "yes_no"}, "dist": {"numeric", "mc4"}, "size": {"numeric", "mc4"}, "dim": {"yes_no"},
     "oj": {"mc3", "yes_no"}, "pr": {"mc4", "yes_no"}, "og": {"mc4"},
 }  # fmt: skip
-# A relation in words -> axis of the viewer's frame, and the sign of the first thing's place against the second's.
-RELATIONS = {"left": (0, -1), "right": (0, 1), "above": (1, -1), "below": (1, 1), "front": (2, -1), "behind": (2, 1)}
+# A relation in words -> axis of the viewer's frame, and on which side of the second thing the first one lies.
+RELATIONS = {
+    "left": (0, -1),
+    "right": (0, 1),
+    "above": (1, -1),
+    "below": (1, 1),
+    "front": (2, -1),
+    "behind": (2, 1),
+}
 # The same against the viewer itself: in front of one is ahead.
 OF_ONESELF = {"left": (0, -1), "right": (0, 1), "front": (2, 1), "behind": (2, -1)}
 RELATION_WORDS = re.compile(r"\b(left|right|above|below|front|behind)\b", re.IGNORECASE)
@@ -51,7 +61,7 @@ QUANTITIES = {
 
 @dataclass(frozen=True)
 class Margins:
-    """From where on an answer is certain, in the words of the contract; the tests give the generator the same."""
+    """From where on an answer is certain; the tests give the generator the same margins."""
 
     metres: float = 0.10
     share: float = 0.5
@@ -64,16 +74,20 @@ class Margins:
 
 
 class Oracle:
-    """Judges questions of one scene. `scene` has every annotated object: those not asked about hide others too."""
+    """Judges questions of one scene, which has every annotated object: any of them hides others."""
 
-    def __init__(self, scene: Scene, margins: Margins = Margins()) -> None:  # noqa: B008  frozen
+    def __init__(self, scene: Scene, margins: Margins) -> None:
         self.scene, self.margins = scene, margins
         self.place = {name: index for index, name in enumerate(scene.ids)}
         self.nouns = [noun(category) for category in scene.categories]
         words = "|".join(sorted(map(re.escape, set(self.nouns)), key=len, reverse=True))
         self.names = re.compile(NAME.format(nouns=words), re.IGNORECASE)
         self.local = np.array(list(itertools.product(np.linspace(-0.5, 0.5, STEPS), repeat=3)))
+        self.ends = [(self.local[:, axis] == -0.5, self.local[:, axis] == 0.5) for axis in range(3)]
+        ends = [[-0.5 if sign == "-" else 0.5 for sign in corner] for corner in CORNERS]
+        self.order = [int((self.local == corner).all(axis=1).argmax()) for corner in ends]
         self.clouds = [self._cloud(index) for index in range(len(scene))]
+        self.corners = [cloud[self.order] for cloud in self.clouds]
 
     def faults(self, row: Row) -> list[str]:
         """What is wrong with a question, a sentence each; none where it is right and certain."""
@@ -115,8 +129,9 @@ class Oracle:
             if len(fitting) != 1:
                 yield f"{found[0]!r} fits {[self.scene.ids[i] for i in fitting]}"
             named += fitting[:1]
-        if (expected := objects[:2] if base == "og" else objects) != named:
-            yield f"names {[self.scene.ids[i] for i in named]}, and is about {[self.scene.ids[i] for i in expected]}"
+        expected = row.meta["objects"][:2] if base == "og" else row.meta["objects"]
+        if expected != (ids := [self.scene.ids[i] for i in named]):
+            yield f"names {ids}, and is about {expected}"
 
     def _fitting(self, found: re.Match) -> list[int]:
         """All objects that a name may mean: those of its noun that no other beats by what one can see."""
@@ -177,7 +192,10 @@ class Oracle:
             if truth is None or truth != (row.answer == "yes"):
                 yield f"{word} is {truth}, the answer {row.answer}"
             return
-        truths = {letter: self._truth(first, second, *sides[self._word(text)]) for letter, text in row.options.items()}
+        truths = {
+            letter: self._truth(first, second, *sides[self._word(text)])
+            for letter, text in row.options.items()
+        }
         if truths[row.answer] is not True:
             yield f"option {row.answer} ({row.options[row.answer]}) is {truths[row.answer]}"
         if self._word(row.options[row.answer]) != row.meta["relation"]:
@@ -195,7 +213,9 @@ class Oracle:
         a, b = first[:, axis], second[:, axis]
         share = (np.sign(a[:, None] - b[None, :]) * sign > 0).mean() + (a[:, None] == b[None, :]).mean() / 2
         spans = (a.max() - a.min(), b.max() - b.min())
-        clear = abs(a.mean() - b.mean()) > max(self.margins.metres, self.margins.share * sum(spans) / 2) - 1e-9
+        clear = (
+            abs(a.mean() - b.mean()) > max(self.margins.metres, self.margins.share * sum(spans) / 2) - 1e-9
+        )
         if axis == 1:
             common = min(a.max(), b.max()) - max(a.min(), b.min())
             if common > 0:  # beside each other: surely neither above nor below if they share half of a height
@@ -224,7 +244,9 @@ class Oracle:
         if quantity != row.meta["quantity"]:
             yield f"asks {quantity}, and meta says {row.meta['quantity']}"
         length, height, width = self._sides(index)
-        value = {"length": length, "height": height, "width": width, "depth": width}.get(quantity, length * width)
+        value = {"length": length, "height": height, "width": width, "depth": width}.get(
+            quantity, length * width
+        )
         yield from self._number(row, value, SQUARE_METRES if quantity == "footprint" else METRES)
 
     def _dim(self, row: Row, objects: list[int]):
@@ -234,18 +256,20 @@ class Oracle:
         values = []
         for index in objects:
             length, height, width = self._sides(index)
-            values.append({"longer": length, "taller": height, "wider": width}.get(quantity, length * height * width))
+            values.append(
+                {"longer": length, "taller": height, "wider": width}.get(quantity, length * height * width)
+            )
         if max(values) / min(values) < self.margins.ratio - 1e-9:
             yield f"{quantity}: {values[0]:.3f} and {values[1]:.3f} are too close"
         if (values[0] > values[1]) != (row.answer == "yes"):
             yield f"{quantity}: {values[0]:.3f} and {values[1]:.3f}, the answer {row.answer}"
 
     def _sides(self, index: int) -> tuple[float, float, float]:
-        """Length, height and width: how far apart the outermost layers of the cloud lie, along each own axis."""
+        """Length, height and width: how far apart the outermost layers of the cloud lie."""
         cloud = self.clouds[index]
         sides = []
         for axis in range(3):
-            near, far = cloud[self.local[:, axis] == -0.5], cloud[self.local[:, axis] == 0.5]
+            near, far = (cloud[end] for end in self.ends[axis])
             sides.append(float(np.linalg.norm(far - near, axis=1).mean()))
         return tuple(sides)  # type: ignore[return-value]
 
@@ -277,7 +301,11 @@ class Oracle:
         if min(abs(share - self.margins.visible), abs(share - self.margins.hidden)) < slack:
             yield f"a share of {share:.3f} is too close to a limit"
         kind = (
-            "clear" if share > self.margins.visible else "hidden" if share < self.margins.hidden else "partial"
+            "clear"
+            if share > self.margins.visible
+            else "hidden"
+            if share < self.margins.hidden
+            else "partial"
         )
         if row.category == "yes_no":
             if (kind == "clear") != (row.answer == "yes") or kind == "partial":
@@ -290,8 +318,8 @@ class Oracle:
     def visible_share(self, row: Row, stand: int, face: int, seen: int) -> float:
         """The share of a box's outline that one sees from the middle of another box, looking at a third.
 
-        Rays leave the eye in random directions of the cone that holds the box. Of those that meet it, the share
-        that lies in the horizontal field of view and meets no other box before.
+        Rays leave the eye in random directions of the cone that holds the box. Of those that meet it, the
+        share that lies in the horizontal field of view and meets no other box before.
         """
         eye = self.clouds[stand].mean(axis=0)
         rays = cone(np.random.default_rng(0), self.clouds[seen], eye)
@@ -310,16 +338,16 @@ class Oracle:
         return float(free.mean())
 
     def _entry(self, index: int, eye: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How far along each ray (p, 3) a box is entered and left, by its three pairs of planes; inf: never."""
+        """How far along each ray (p, 3) a box is entered and left, by its pairs of planes; inf: never."""
         corners = self.clouds[index]
         near, far = np.full(len(rays), -np.inf), np.full(len(rays), np.inf)
         for axis in range(3):
-            low, high = (corners[self.local[:, axis] == end].mean(axis=0) for end in (-0.5, 0.5))
+            low, high = (corners[end].mean(axis=0) for end in self.ends[axis])
             normal = (high - low) / np.linalg.norm(high - low)
             speed = rays @ normal
             with np.errstate(divide="ignore", invalid="ignore"):
-                ends = np.sort(np.stack([(low - eye) @ normal / speed, (high - eye) @ normal / speed]), axis=0)
-            near, far = np.fmax(near, ends[0]), np.fmin(far, ends[1])
+                first, second = (low - eye) @ normal / speed, (high - eye) @ normal / speed
+            near, far = np.fmax(near, np.fmin(first, second)), np.fmin(far, np.fmax(first, second))
         met = (near <= far) & (far > 0)
         return np.where(met, near, np.inf), np.where(met, far, np.inf)
 
@@ -331,28 +359,19 @@ class Oracle:
         fitting = []
         for letter, text in row.options.items():
             corners = np.array([float(number) for number in text.strip("[]").split(",")]).reshape(8, 3)
-            owner = [i for i in range(len(self.scene)) if np.abs(self.corners(i) - corners).max() < 0.0051]
+            owner = [i for i in range(len(self.scene)) if np.abs(self.corners[i] - corners).max() < 0.0051]
             if not owner:
                 yield f"option {letter} is no object's box"
                 continue
             here = moved(self.clouds[stand], view)
             truth = self._truth(moved(self.clouds[owner[0]], view), here, *side)
             if letter == row.answer and (owner[0] != sought or truth is not True):
-                yield f"the answer {letter} is the box of {self.scene.ids[owner[0]]}, and that it lies so {truth}"
+                yield f"the answer {letter} is the box of {self.scene.ids[owner[0]]}; it lies so: {truth}"
             if letter != row.answer and truth is not False and self.scene.categories[owner[0]] == category:
-                yield f"the wrong option {letter} is a {category} too, and that it lies so {truth}"
+                yield f"the wrong option {letter} is a {category} too; it lies so: {truth}"
             fitting.append(owner[0])
         if len(set(fitting)) != 4:
             yield f"the four boxes are of {len(set(fitting))} objects"
-
-    def corners(self, index: int) -> np.ndarray:
-        """(8, 3) corners in Omni3D's order, picked from the cloud."""
-        signs = "--- +-- ++- -+- --+ +-+ +++ -++".split()
-        picked = []
-        for corner in signs:
-            ends = np.array([-0.5 if sign == "-" else 0.5 for sign in corner])
-            picked.append(self.clouds[index][(self.local == ends).all(axis=1)][0])
-        return np.array(picked)
 
     # Clouds and viewers
 
@@ -366,8 +385,8 @@ class Oracle:
     def _view(self, row: Row, stand: int, face: int) -> np.ndarray:
         """The 4 x 4 matrix from the camera's frame to that of a viewer at one object who faces another.
 
-        The viewer's frame is a camera's: x right, y down, z ahead. It turns about the vertical until the other
-        object is straight ahead.
+        The viewer's frame is a camera's: x right, y down, z ahead. It turns about the vertical until the
+        other object is straight ahead.
         """
         if row.meta["viewpoint"] != [self.scene.ids[stand], self.scene.ids[face]]:
             raise AssertionError(f"{row.id}: viewpoint {row.meta['viewpoint']}")

@@ -52,7 +52,7 @@ def lines_of(row: Row) -> list[re.Match]:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_gives_what_its_name_says(variant, scene, store):
-    row = row_of(scene, ["102", "100"], ["100", "101"], names={"102": "the red lamp"})
+    row = row_of(scene, ["102", "100"], ["100", "101"], names=["the red lamp", "the chair"])
     told = with_auxiliary(row, scene, variant, store)
     text = told.meta.get("aux", {}).get("text", "")
     assert (told.images[0].role == "numbered") == ("vp2d" in variant) == (MARKS in text)
@@ -138,7 +138,7 @@ def test_every_stage_reads_it_at_the_same_place(scene, store):
 
 
 def test_a_name_that_would_break_the_prompt_is_found(scene, store):
-    row = row_of(scene, ["100"], names={"100": "the <image> lamp"})
+    row = row_of(scene, ["100"], names=["the <image> lamp"])
     assert placeholder_fault(row) is None
     assert "<image>" in (placeholder_fault(with_auxiliary(row, scene, "bbox3d", store)) or "")
 

@@ -113,6 +113,35 @@ def test_hidden_shares_are_those_of_pixels():
     assert shares.tolist() == [0.5, 1.0]
 
 
+RAYS = {
+    "straight at the middle": ((0, 0, 1), 4.0, 2),
+    "at an edge of the front": ((0.2, 0, 1), 4.0, 2),
+    "past the side, along it": ((0.3, 0, 1), np.inf, None),
+    "over the top": ((0, -0.4, 1), np.inf, None),
+    "the other way": ((0, 0, -1), np.inf, None),
+}
+
+
+@pytest.mark.parametrize(("ray", "depth", "axis"), RAYS.values(), ids=RAYS)
+@pytest.mark.parametrize("yaw", [0, 180])
+def test_where_a_ray_enters_a_box(ray, depth, axis, yaw):
+    """A box of 2 x 2 x 2 metres at 5 m, whose faces are square to the camera: rays run along its axes."""
+    c = np.cos(np.radians(yaw))
+    turned = np.array([[c, 0, 0], [0, 1, 0], [0, 0, c]])
+    found, face = geometry.entry(
+        np.array([[ray]], float), np.array([[0.0, 0, 5]]), np.full((1, 3), 2.0), turned[None]
+    )
+    assert found[0, 0] == depth
+    assert axis is None or face[0, 0] == axis
+
+
+def test_a_ray_from_inside_a_box_enters_nothing():
+    found, _ = geometry.entry(
+        np.array([[[0.0, 0, 1]]]), np.zeros((1, 3)), np.full((1, 3), 2.0), np.eye(3)[None]
+    )
+    assert np.isinf(found).all()
+
+
 def test_the_report_adds_up_and_shows_examples(tmp_path):
     judged = judge(tmp_path, [*THREE, annotation(4, 1, center=(0.6, -1.0, 5.0), truncation=0.9)])
     tally = FilterTally()

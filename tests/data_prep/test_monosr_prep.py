@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 from omni3d import annotation, changed, image, put_file
+from PIL import Image
 from pyarrow import parquet
 
 from configs import TREE
@@ -29,7 +30,7 @@ from rewards import compute_score
 SETS = ("sft", "rl", "test")
 TINY = (
     "scale=tiny/monosr", "data.synthetic.train_pictures=42", "data.synthetic.test_pictures=18",
-    "data.synthetic.side=192", "data.observability.min_area=100",
+    "data.synthetic.side=160", "data.observability.min_area=100",
 )  # fmt: skip
 
 
@@ -173,7 +174,7 @@ def room(number: int, first: int) -> list[dict]:
 
 @pytest.fixture
 def faulty(tmp_path):
-    """A release whose training side has one of every fault; 20 pictures are sound."""
+    """A release whose training side has one of every fault; of 20 sound scenes a picture is scaled."""
     root = tmp_path / "omni3d"
     sound = [(image(n), room(n, 10 * n)) for n in range(1, 21)]
     bad_room = [
@@ -194,6 +195,8 @@ def faulty(tmp_path):
     put_file(root, images, annotations)
     (root / "pictures/absent.png").unlink()
     (root / "pictures/32.png").write_bytes(b"\x89PNG cut short")
+    Image.new("RGB", (480, 640)).save(root / "pictures/19.png")
+    Image.new("RGB", (320, 240)).save(root / "pictures/20.png")
     broken = put_file(root, [image(1)], room(1, 10), "Hypersim_train")
     broken.write_bytes(broken.read_bytes()[:-100])
     for name in ("SUNRGBD_test", "Hypersim_test"):
@@ -236,16 +239,18 @@ def test_bad_annotations_are_listed_and_never_asked_about(faulty, tmp_path):
     assert all(
         record["kind"] == "picture" and "pictures/32.png: " in record["reason"] for record in unreadable
     )
+    turned = [record for name, record in listed.items() if name.startswith("SUNRGBD/19/")]
+    assert turned
+    assert all("480 x 640 pixels, its annotations speak of 640 x 480" in r["reason"] for r in turned)
     found = rows(run)
-    assert {row.group for row in found["sft"]} <= {f"SUNRGBD/{n}" for n in range(1, 21)}
+    groups = {row.group for row in found["sft"]}
+    assert groups <= {f"SUNRGBD/{n}" for n in range(1, 21)}
+    assert "SUNRGBD/20" in groups
     assert {row.group.partition("/")[0] for row in found["test"]} == {"SUNRGBD", "Hypersim"}
     text = "".join((run.path / f"rows/{name}.jsonl").read_text() for name in SETS)
     assert "NaN" not in text
-    assert run.manifest["quarantined"] == {
-        "rows": 15 + len(unreadable),
-        "annotation": 14,
-        "picture": 1 + len(unreadable),
-    }
+    pictures = 1 + len(unreadable) + len(turned)
+    assert run.manifest["quarantined"] == {"rows": 14 + pictures, "annotation": 14, "picture": pictures}
     broken = {source["path"]: source["broken"] for source in run.manifest["sources"]}
     assert "cut short" in broken.pop("Omni3D/Hypersim_train.json")
     assert set(broken.values()) == {None}

@@ -9,7 +9,7 @@ from omni3d import CATEGORIES, SAMPLES, K, annotation, changed, image, open_file
 
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
-from data_prep.monosr import geometry
+from data_prep.monosr import geometry, reader
 from data_prep.monosr.filter import Thresholds, observe
 from data_prep.monosr.reader import Release, find_annotations
 
@@ -166,17 +166,29 @@ def test_a_scene_holds_what_the_file_says(tmp_path):
         5, 1, center=(0.4, 0.2, 6.0), dimensions=(0.5, 0.9, 1.6), visibility=0.75, truncation=0.125
     )
     tight = annotation(6, 1, bbox2D_tight=[300, 200, 900, 300], category_id=9)
-    put_file(tmp_path, [image(1)], [one, tight])
+    rounded = annotation(7, 1, visibility=1.00001, truncation=-0.00001)
+    put_file(tmp_path, [image(1)], [one, tight, rounded])
     (scene,) = open_files(tmp_path).scenes()
     assert (scene.id, scene.source, scene.split, scene.domain) == ("SUNRGBD/1", "SUNRGBD", "train", "indoor")
     assert (scene.image, scene.width, scene.height) == ("pictures/1.png", 640, 480)
-    assert (scene.ids, scene.categories) == (("5", "6"), ("chair", "car"))
+    assert (scene.ids, scene.categories) == (("5", "6", "7"), ("chair", "car", "chair"))
     assert scene.K.tolist() == K
     assert scene.size[0].tolist() == [1.6, 0.9, 0.5]
     np.testing.assert_allclose(scene.corners[0], one["bbox3D_cam"])
     assert (scene.visibility[0], scene.truncation[0]) == (0.75, 0.125)
     assert np.isnan([scene.visibility[1], scene.truncation[1]]).all()
-    np.testing.assert_allclose(scene.box2d, [one["bbox2D_trunc"], [300, 200, 640, 300]])
+    assert (scene.visibility[2], scene.truncation[2]) == (1.0, 0.0)
+    np.testing.assert_allclose(scene.box2d[:2], [one["bbox2D_trunc"], [300, 200, 640, 300]])
+
+
+def test_an_image_without_annotations_is_an_empty_scene(tmp_path):
+    put_file(tmp_path, [image(1), image(2), image(3)], sound(2))
+    release = open_files(tmp_path)
+    assert [len(scene) for scene in release.scenes()] == [0, 3, 0]
+    assert [judged.scene and judged.scene.id for judged in observe(release.scenes(), Thresholds())] == [
+        None, "SUNRGBD/2", None,
+    ]  # fmt: skip
+    assert list(release.faults()) == []
 
 
 def test_any_order_and_any_range_give_the_same_scenes(tmp_path):
@@ -201,6 +213,23 @@ def test_any_order_and_any_range_give_the_same_scenes(tmp_path):
     assert listed(releases[1].scenes()) == whole
     again = pickle.loads(pickle.dumps(releases[1]))
     assert [s for start in range(0, 600, 70) for s in listed(again.scenes(start, start + 70))] == whole
+
+
+def test_files_are_indexed_by_several_processes_as_by_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "PARALLEL_FROM", 0)
+    names = ["SUNRGBD_train", "KITTI_train", "Hypersim_train"]
+    for number, name in enumerate(names):
+        put_file(tmp_path, [image(number)], sound(number), name)
+    files = [(name.partition("_")[0], f"Omni3D/{name}.json") for name in names]
+    done = []
+    found = [
+        Release(DataRoot(tmp_path), files, tmp_path / str(workers), workers=workers, on_file=done.append)
+        for workers in (1, 2)
+    ]
+    assert [[scene.id for scene in release.scenes()] for release in found] == 2 * [
+        ["SUNRGBD/0", "KITTI/1", "Hypersim/2"]
+    ]
+    assert done == [1, 2, 3, 1, 2, 3]
 
 
 def test_an_index_is_made_once_for_a_file(tmp_path):

@@ -1,11 +1,16 @@
 """Teacher reasoning: files that are read or refused, texts that are kept or set aside."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from miniature import put_lines, reasoning
+from omegaconf import OmegaConf
 
+from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
 from data_prep.rows import Row
-from data_prep.teacher.files import fault, read_reasoning, reasoning_path
+from data_prep.teacher.files import Taught, fault, read_reasoning, read_taught, reasoning_path
 from rewards import RESPONSE_FORMATS
 
 ROW = Row(
@@ -43,6 +48,21 @@ def test_each_format_has_its_own_sections():
     text = "".join(f"{heading}\nA house ahead.\n" for heading in headings) + "<answer> B </answer>"
     assert fault(ROW, text, "structured_cot") is None
     assert fault(ROW, text, "imagination_cot") is not None
+
+
+@pytest.mark.parametrize(
+    ("answer", "answer_type", "unit", "options"),
+    [("B", "choice", None, ROW.options), ("no", "yes_no", None, None), (2.5, "number", "m", None)],
+)
+def test_the_answer_alone_teaches_where_no_reasoning_is_asked(answer, answer_type, unit, options):
+    row = replace(ROW, answer=answer, answer_type=answer_type, unit=unit, options=options)
+    taught = read_taught(
+        OmegaConf.create({"kind": "answer", "path": None}), DataRoot(Path(".")), "answer_only"
+    )
+    assert fault(row, taught.text(row), "answer_only") is None
+    assert "laid out" in fault(row, taught.text(row), "imagination_cot")
+    assert Taught({"r": GOOD}, {}, {}).text(row) == GOOD
+    assert Taught({}, {}, {}).text(row) is None
 
 
 def test_reasoning_by_id(tmp_path):

@@ -1,6 +1,7 @@
 """Every recipe at every scale composes; scale=tiny shrinks the run and changes nothing else."""
 
 import ast
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError
 
 from data_prep.errors import UserError
+from data_prep.monosr.filter import Thresholds
 from launch.catalogue import read_head, recipes
-from launch.compose import compose, group_choices, is_unset, leaf_keys
+from launch.compose import compose, for_recipe, group_choices, is_unset, leaf_keys
 from recipes.stages import plan
 
 CHOICES = group_choices()
@@ -20,7 +22,7 @@ PAPER = ("data.root=/data", "teacher.path=/teacher.jsonl")
 
 def test_the_tree_holds_what_is_documented():
     assert CHOICES["recipe"] == [
-        "imagination_cot", "imagination_cot_gated", "imagination_cot_shuffled", "structured_cot",
+        "imagination_cot", "imagination_cot_gated", "imagination_cot_shuffled", "monosr", "structured_cot",
     ]  # fmt: skip
     assert CHOICES["scale"] == ["paper", "tiny"]
 
@@ -47,7 +49,47 @@ def test_scale_tiny_changes_only_model_data_and_steps(recipe):
     changed = {key for key in {*before, *after} if before.get(key, "absent") != after.get(key, "absent")}
     rest = {key for key in changed if not key.startswith(("model.", "data.", "teacher."))}
     assert rest == {"scale_name", "sft.max_steps", "grpo.max_steps"}
-    assert {"model.path", "data.synthetic", "teacher.kind"} <= changed
+    read_from_a_file = {"teacher.kind"} if paper.teacher.kind == "file" else set()
+    assert {"model.path", "data.synthetic"} | read_from_a_file <= changed
+
+
+def test_scale_tiny_fits_the_recipes_family():
+    """scale=tiny takes another release for MonoSR, and the same model and steps."""
+    families = {
+        recipe: compose([f"recipe={recipe}", "scale=tiny"]) for recipe in ("imagination_cot", "monosr")
+    }
+    assert {name: config.data.benchmark for name, config in families.items()} == {
+        "imagination_cot": "cvsbench", "monosr": "monosr",
+    }  # fmt: skip
+    one, other = families.values()
+    assert (one.model, one.sft, one.grpo, one.scale_name) == (
+        other.model,
+        other.sft,
+        other.grpo,
+        other.scale_name,
+    )
+    assert for_recipe(["recipe=monosr_grpo", "scale=tiny", "sft.lr=1"]) == [
+        "recipe=monosr_grpo", "scale=tiny/monosr", "sft.lr=1",
+    ]  # fmt: skip
+    for words in (
+        ["recipe=monosr", "scale=paper"],
+        ["recipe=imagination_cot", "scale=tiny"],
+        ["recipe=monosr"],
+    ):
+        assert for_recipe(words) == words
+
+
+def test_monosrs_values():
+    """MonoSR, section 3.1: the limits that the paper prints."""
+    limits = compose(["recipe=monosr"]).data.observability
+    assert {key: limits[key] for key in PRINTED} == PRINTED
+    assert limits == asdict(Thresholds())
+
+
+PRINTED = {
+    "max_truncation": 0.4, "max_occlusion": 0.6, "min_area": 400, "max_size": 20, "max_discrepancy": 0.3,
+    "min_objects": 3, "max_objects": 40, "object_centric": 1,
+}  # fmt: skip
 
 
 def test_the_papers_values():
@@ -117,12 +159,12 @@ def test_a_tree_of_the_users_own_is_searched(tmp_path):
 
 def test_no_key_is_dead():
     """A key that nothing reads would promise what it does not do."""
-    config = compose(["recipe=imagination_cot", "scale=tiny"])
+    composed = [compose([f"recipe={recipe}", "scale=tiny"]) for recipe in ("imagination_cot", "monosr")]
     used: set[str] = set()
     for room in ("launch", "recipes", "data_prep", "rewards"):
         for path in (ROOT / room).rglob("*.py"):
             used |= _names(ast.parse(path.read_text(encoding="utf-8")))
-    keys = list(leaf_keys(config))
+    keys = [key for config in composed for key in leaf_keys(config)]
     assert len(keys) > 60
     assert [key for key in keys if key.split(".")[-1] not in used] == []
 
@@ -171,3 +213,16 @@ def test_a_changed_key_moves_the_stages_that_read_it_and_no_other():
     for option, moved in cases.items():
         after = folders(option)
         assert {name for name in before if before[name] != after[name]} == moved, option
+
+
+def test_a_changed_key_of_monosr_moves_its_prep():
+    def prep(*options: str) -> str:
+        return plan(compose(["recipe=monosr", "scale=tiny", *options]), "prep").hash
+
+    moved = [
+        "data.observability.min_area=300", "data.questions.pixels=30", "data.sources=[KITTI]", "data.aux=si",
+        "data.rl_half=true", "data.test_splits=[val]", "data.max_train_questions=9",
+        "data.synthetic.side=200", "seed=1",
+    ]  # fmt: skip
+    assert len({prep(), *(prep(option) for option in moved)}) == 1 + len(moved)
+    assert prep("sft.lr=1") == prep()

@@ -8,10 +8,18 @@ from launch.compose import compose
 from launch.pipeline import stages_of
 
 TINY = ("recipe=imagination_cot", "scale=tiny")
+MONOSR = ("recipe=monosr", "scale=tiny")
 PAPER = ("recipe=imagination_cot",)
 
 MISTAKES = {
     # words after `launch` -> what the message must hold
+    ("prep", "recipe=monosr"): "data.root=the folder that holds Omni3D/",
+    ("prep", "recipe=monosr", "data.root=."): "has no folder Omni3D/",
+    ("prep", *MONOSR, "data.sources=[KITI]"): "did you mean KITTI?",
+    ("prep", *MONOSR, "data.min_area=3"): "did you mean data.observability.min_area?",
+    ("prep", *MONOSR, "data.observability.max_truncation=3"): "must lie between 0 and 1",
+    ("prep", *MONOSR, "prompt=imagination_cot"): "add prompt=answer_only",
+    ("prep", *MONOSR, "teacher=oracle"): "does not teach MonoSR",
     ("stf",): "did you mean sft?",
     ("train",): "choose one of list, prep, sft",
     ("recipe=imagination_cot", "sft"): "the command comes first",

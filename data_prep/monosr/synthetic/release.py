@@ -36,7 +36,7 @@ def write_release(
 
     Args:
         pictures: split (train, val, test) -> pictures, dealt evenly to the sources.
-        side: pixels of the longer side; None takes the real source's.
+        side: a picture has as many pixels as a square of that side; None takes the real source's size.
         draw: False writes annotations alone, at any number of pictures with flat memory.
         on_progress: called with the number of pictures done.
     """

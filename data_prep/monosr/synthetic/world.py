@@ -5,6 +5,7 @@ along gravity, z ahead. Things stand in cells, so none has to be thrown again. E
 stream of its own: scene 7 of a source is the same whoever makes it, alone or among thousands.
 """
 
+import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,9 +41,9 @@ class Boxes:
 
 
 def camera(source: str, side: int | None) -> tuple[np.ndarray, int, int]:
-    """K, width and height of a source's picture; its longer side is `side` pixels, or as the real one's."""
+    """K, width and height of a source's picture, which has `side` x `side` pixels, or the real one's size."""
     real = SOURCES[source]
-    scale = 1.0 if side is None else side / max(real.width, real.height)
+    scale = 1.0 if side is None else side / math.sqrt(real.width * real.height)
     width, height = round(real.width * scale), round(real.height * scale)
     K = np.array([[real.focal * scale, 0, width / 2], [0, real.focal * scale, height / 2], [0, 0, 1]])
     return K, width, height
@@ -256,7 +257,9 @@ class _Street:
         # unturned.
         ahead = np.where(column > (self.across - 1) / 2, -90.0, 90.0)[None, :, None] + (u[..., 6] * 8 - 4)
         yaw = np.radians(np.where(traffic[None, :, None], ahead, u[..., 7] * 360))
-        there = np.where(traffic[None, :, None], u[..., 0] < 0.5, u[..., 0] < 0.35)
+        # Few stand right ahead: they hide the rest.
+        share = np.where(column == (self.across - 1) // 2, 0.2, np.where(traffic, 0.5, 0.4))
+        there = u[..., 0] < share[None, :, None]
         there[:, traffic, 1] = False
         reach = np.hypot(size[..., 0], size[..., 2]) / 2
         half = np.where(traffic[None, :, None], self.long / 2, self.long / 4)
