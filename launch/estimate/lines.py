@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from launch.estimate.advice import ways_out
 from launch.estimate.memory import GIB, Phase, cache_room
-from launch.estimate.setups import PUBLISHED_ROWS, Setup
+from launch.estimate.setups import Setup
 from launch.estimate.speed import Seconds, grpo_step, sft, speeds
 
 # What a sum may be off by; docs/estimate.md compares it with published peaks.
@@ -114,8 +114,8 @@ def time(found: Sequence[Setup], price: float | None) -> Iterator[str]:
         )
     if timed and not all(setup.rows_known for setup, *_ in timed):
         yield (
-            f"The sets are not prepared yet: {PUBLISHED_ROWS:,} rows each are taken, a half of CVSBench's "
-            "training split."
+            "The sets are not prepared yet: "
+            f"{max(setup.rows for setup, *_ in timed):,} rows each are taken, as in the paper."
         )
     if timed and any(setup.stage in ("eval", "parity") for setup in found):
         yield "Evaluation: no speed of it on GPUs is published that this could be scaled from."

@@ -16,8 +16,8 @@ from recipes.stages import Stage
 
 GIGABYTE = 2**30  # of cluster.gpu_memory: makers of GPUs count in powers of two
 SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}
-# Rows of one half of CVSBench's training split: 40,679 questions, split 1:1 and halved (CVSBench 3.2).
-PUBLISHED_ROWS = 40_679 // 4
+# Rows of a set by the papers: half of CVSBench's training split (4.1), all of MonoSR (3.2).
+PUBLISHED_ROWS = {"cvsbench": 4_392, "monosr": 1_020_000}
 USERS = ("sft", "grpo", "eval", "serve", "parity")  # stages with a model of ours on a GPU
 OFFLOAD = "actor_rollout_ref.actor.fsdp_config"
 LORA_DROPOUT = 0.0  # of verl's adapters
@@ -158,7 +158,7 @@ def setups(config: DictConfig, stages: Sequence[Stage], geometry: Geometry) -> l
         own = OmegaConf.create(stage.config)
         assert isinstance(own, DictConfig)
         split = {"sft": "sft", "grpo": "rl"}.get(stage.name, "test")
-        rows = sets[split]["rows"] if split in sets else PUBLISHED_ROWS
+        rows = sets[split]["rows"] if split in sets else PUBLISHED_ROWS[config.data.benchmark]
         gpus = _gpus(stage) if stage.name in ("sft", "grpo") else 1
         times = sum(other.name == stage.name and not other.finished for other in stages)
         found[stage.name] = Setup(stage.name, own, geometry, gpus, pictures, rows, split in sets, times)
