@@ -12,7 +12,7 @@ from recipes.run_dir import RunDir
 from recipes.stages import Stage, plan
 
 PROMPTS, ANSWERS, STEPS = 4, 2, 2
-WAIT = 400.0  # seconds
+WAIT = 900.0  # seconds
 PASSED_ON = "PLANTED_SECRET"
 TINY = (
     "recipe=imagination_cot", "scale=tiny", "data.synthetic.train_groups=24", "data.synthetic.test_groups=4",

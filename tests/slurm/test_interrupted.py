@@ -60,7 +60,7 @@ def test_a_preempted_grpo_goes_on_from_its_checkpoint(slurm, folder):
         "sbatch", "--parsable", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null",
         "--wrap=true",
     )  # fmt: skip
-    assert slurm.wait(urgent) == "COMPLETED"
+    assert slurm.wait(urgent, timeout=runs.WAIT) == "COMPLETED"
     assert slurm.wait(job, timeout=runs.WAIT) == "COMPLETED", runs.logs(path)
     assert int(slurm.job(job)["Restarts"]) == 1
     assert runs.steps(path) == [0, 1, 2, 3]
@@ -80,7 +80,7 @@ def test_at_its_time_limit_a_job_saves_and_goes_on(slurm, folder):
     saved = int(kept.name.split("-")[1])
     runs.wait_for(lambda: runs.steps(path)[-1] > saved + 1, "steps after the saved one", path)
     slurm.run("scancel", job)
-    assert slurm.wait(job) == "CANCELLED"
+    assert slurm.wait(job, timeout=runs.WAIT) == "CANCELLED"
     assert runs.steps(path) == list(range(1, runs.steps(path)[-1] + 1))
     before, _ = runs.attempts(path)
     assert f"goes on from step {saved}, queued again" in before
@@ -94,13 +94,13 @@ def test_a_job_whose_node_dies_goes_on_when_it_is_back(slurm, folder):
     runs.wait_for(lambda: saved_steps(path), "a checkpoint", path)
     slurm.kill_node("node2")
     try:
-        slurm.wait(job, ("PENDING",))
+        slurm.wait(job, ("PENDING",), timeout=runs.WAIT)
     finally:
         slurm.start_node("node2")
     reached = max(saved_steps(path))
     runs.wait_for(lambda: max(saved_steps(path)) > reached, "a checkpoint of the second attempt", path)
     slurm.run("scancel", job)
-    assert slurm.wait(job) == "CANCELLED"
+    assert slurm.wait(job, timeout=runs.WAIT) == "CANCELLED"
     assert len(runs.attempts(path)) == 2
     assert sorted(set(runs.steps(path))) == list(range(1, runs.steps(path)[-1] + 1))
 
@@ -109,7 +109,7 @@ def test_a_cancelled_job_is_over(slurm, folder):
     path, job = started("sft", folder, *ENDLESS)
     runs.wait_for(lambda: saved_steps(path), "a checkpoint", path)
     slurm.run("scancel", job)
-    assert slurm.wait(job, ("CANCELLED",)) == "CANCELLED"
+    assert slurm.wait(job, timeout=runs.WAIT) == "CANCELLED"
     runs.wait_for(lambda: not slurm.processes("node1"), "the node to be empty", path, timeout=60)
     assert slurm.job(job)["Restarts"] == "0"
     assert slurm.run("squeue", "-h") == ""
