@@ -1,5 +1,8 @@
 """Has transformers' trainer save and end at the next step when the job that carries it is told to stop."""
 
+# ruff: noqa: I001  transformers must find torchvision's operators declared
+import recipes.torch_setup  # noqa: F401
+
 from pathlib import Path
 from typing import Any
 

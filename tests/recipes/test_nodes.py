@@ -106,9 +106,7 @@ def test_a_checkpoint_answers_the_wish_that_came_before_it(tmp_path):
 
 
 def test_sft_saves_and_ends_when_it_is_told_to(tmp_path):
-    from transformers import TrainerControl, TrainerState
-
-    from recipes.sft_stop import SaveAndStop
+    from recipes.sft_stop import SaveAndStop, TrainerControl, TrainerState
 
     arguments, control = types.SimpleNamespace(device="cpu"), TrainerControl()
     callback = SaveAndStop(tmp_path)
