@@ -1,21 +1,22 @@
 """A part of a stage's own training rows that is held out to measure checkpoints by (`validation_rows`).
 
 Whole image groups are held out, for questions about one place answer each other. Test rows are never looked
-at. Needs no torch.
+at. Needs no torch, and pyarrow only where sets are written: a dry run reads this module.
 """
 
 import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute
-import pyarrow.parquet
 from omegaconf import DictConfig
 
 from data_prep.atomic import replacing
 from data_prep.errors import UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FLAG = "held_out"  # in the `extra_info` of a held-out row
 
@@ -64,6 +65,10 @@ def write_sets(config: DictConfig, prep: Path, out: Path) -> tuple[int, int]:
     Raises:
         UserError: as `held_out_groups`.
     """
+    import pyarrow as pa
+    import pyarrow.compute
+    import pyarrow.parquet
+
     whole = prep / "rl.parquet"
     train, validation = sets(config, prep, out)
     if train == whole:
@@ -79,7 +84,9 @@ def write_sets(config: DictConfig, prep: Path, out: Path) -> tuple[int, int]:
     return kept.num_rows, held.num_rows
 
 
-def _flagged(table: pa.Table) -> pa.Table:
+def _flagged(table: "pa.Table") -> "pa.Table":
+    import pyarrow as pa
+
     place = table.schema.get_field_index("extra_info")
     info = table.column(place).combine_chunks()
     names = [*(field.name for field in info.type), FLAG]
