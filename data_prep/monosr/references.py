@@ -148,10 +148,12 @@ class References:
         for place in wanted:
             if text := (captions or {}).get(full.ids[place]):
                 found[place].append(Name(f"the {text}", "caption"))
-        self._anchors = [
+        single = [
             group[0] for text, group in groups.items()
             if len(group) == 1 and group[0] in wanted and text not in NAMELESS
-        ][:MOST_ANCHORS]  # fmt: skip
+        ]  # fmt: skip
+        center = self._looks.center
+        self._anchors = {k: [math.dist(center[k], there) for there in center] for k in single[:MOST_ANCHORS]}
         for text, group in groups.items():
             if text in NAMELESS or wanted.isdisjoint(group):
                 continue
@@ -174,8 +176,8 @@ class References:
             if len(fitting) == 1:
                 yield fitting[0], Name(form.format(text), kind, tells)
         yield from self._counted(text, group)
-        for anchor in self._anchors:
-            fitting = _first(self._distances(anchor), group, _BY_DISTANCE)
+        for anchor, distances in self._anchors.items():
+            fitting = _first(distances, group, _BY_DISTANCE)
             if len(fitting) == 1:
                 form = f"the {text} nearest to the {noun(self._looks.scene.categories[anchor])}"
                 yield fitting[0], Name(form, "nearest to", "place", self._looks.scene.ids[anchor])
@@ -190,10 +192,6 @@ class References:
             for number in range(1, len(row) - 1):
                 name = f"the {_ORDINALS[number]}{text} from the left"
                 yield row[number], Name(name, "counted", "x")
-
-    def _distances(self, anchor: int) -> list[float]:
-        here = self._looks.center[anchor]
-        return [math.dist(here, there) for there in self._looks.center]
 
     def check(self) -> None:
         """Raise where two objects of the picture have the same name.

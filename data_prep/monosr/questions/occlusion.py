@@ -56,9 +56,9 @@ def face_points(scene: Scene, place: int, eye: np.ndarray, grid: int) -> tuple[n
         face = np.empty((grid * grid, 3))
         face[:, axis] = math.copysign(half[axis], local[axis])
         face[:, first], face[:, second] = a * half[first], b * half[second]
-        cubed = ((face - local) ** 2).sum(1) ** 1.5
+        squared = ((face - local) ** 2).sum(1)
         points.append(face)
-        weights.append(above * half[first] * half[second] * 4 / grid**2 / cubed)
+        weights.append(above * half[first] * half[second] * 4 / grid**2 / (squared * np.sqrt(squared)))
     if not points:
         return np.empty((0, 3)), np.empty(0)
     return np.concatenate(points) @ R.T + scene.center[place], np.concatenate(weights)
