@@ -18,12 +18,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from data_prep.monosr import geometry
-from data_prep.monosr.records import ANNOTATION, IMAGE, REPEATED
+from data_prep.monosr.records import ANNOTATION, IMAGE, REPEATED, SOURCE_NAMES
 from data_prep.monosr.scene import CORNER_SIGNS, Scene
-from data_prep.monosr.sources import SOURCES
 
 BLOCK = 256  # images whose scenes are made at once
-_NAMES = tuple(SOURCES)
 
 
 class Index:
@@ -82,7 +80,7 @@ class Index:
         ]
         for i, one in enumerate(shown):
             part = slice(bounds[i], bounds[i + 1])
-            source = _NAMES[one["source"]]
+            source = SOURCE_NAMES[one["source"]]
             scene = Scene(
                 f"{source}/{one['id']}", source, self.split, self._path(paths, one), int(one["width"]),
                 int(one["height"]), one["K"], tuple(ids[part]), tuple(names[part]), values["center"][part],

@@ -28,6 +28,7 @@ from data_prep.monosr.records import (
     NO_CATEGORY,
     NO_IMAGE,
     REPEATED,
+    SOURCE_NAMES,
     UNRELIABLE,
     MalformedError,
     annotations,
@@ -36,7 +37,6 @@ from data_prep.monosr.records import (
 )
 from data_prep.monosr.sources import SOURCES, SPLITS
 
-_NAMES = tuple(SOURCES)
 UNUSABLE = {NO_BOX: "no_3d_box", UNRELIABLE: "unreliable"}
 """Flag -> the name under which annotations are counted whose box the file itself gives up."""
 
@@ -165,7 +165,7 @@ class _Builder:
                 self._images.write(made.tobytes())
             return
         content = path.encode("utf-8")
-        made["source"], made["place"] = _NAMES.index(source), place
+        made["source"], made["place"] = SOURCE_NAMES.index(source), place
         made["path"], made["path_length"] = self._paths.tell(), len(content)
         self._paths.write(content)
         self._images.write(made.tobytes())
