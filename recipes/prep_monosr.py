@@ -3,6 +3,7 @@
     index/, observed/, questions/   on the way there; removed in the end
     captions/, worded/, replies/    with a model for words (recipes/prep_wording.py); replies/ stays
     observability.{json,md}, observability/   what the filter did, with example pictures
+    examples.html   pictures of every source with marks and boxes drawn, and what is asked about them
     images/, images.jsonl, rows/, rl.parquet, halves.json, quarantine.jsonl, manifest.json   as of any release
 
 Annotations, images and files that cannot be used are set aside by file and id, and the rest goes on. The
@@ -41,6 +42,8 @@ from data_prep.sets import write_rl_parquet
 from data_prep.splits import Half, assign_halves, read_halves
 from data_prep.tally import Tally
 from data_prep.teacher.files import read_taught
+from recipes.monosr_examples import NAME as EXAMPLES
+from recipes.monosr_examples import Examples, write_page
 from recipes.prep_rows import ASIDE_FOR, clean_pictures, set_aside, with_pictures, with_reasoning, write_rows
 from recipes.prep_wording import captioned, questions, reworded
 from recipes.progress import StepProgress
@@ -79,6 +82,7 @@ def run(run: RunDir) -> None:
     test_groups = {row.group for row in rows_of(folders["test"])}
     halves = _halves(run.path, config, folders["train"], test_groups)
     pictures = clean_pictures(run.path, root, _pictures(folders))
+    examples = Examples(run.path / "images")
 
     def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
         if isinstance(item, Row):
@@ -97,11 +101,13 @@ def run(run: RunDir) -> None:
                     continue
                 outcome = finish(row, half := halves.get(row.group, "sft") if side == "train" else "test")
                 if isinstance(outcome, Row):
+                    examples.add(outcome, scene)
                     outcome = with_auxiliary(outcome, scene, config.data.aux, run.path / "images")
                 yield half, outcome
 
     tally = write_rows(run.path, items(), lambda item, half: item)
     _check(run.path, config.data, tally)
+    write_page(examples.chosen(), run.path / EXAMPLES)
     rows = (Row.from_json(record) for record in read_jsonl(run.path / "rows/rl.jsonl"))
     images = (run.path / "images").resolve()
     write_rl_parquet(run.path / "rl.parquet", rows, tally.option_letters["rl"], images, prompt)
