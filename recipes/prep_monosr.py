@@ -26,7 +26,7 @@ from omegaconf import DictConfig, OmegaConf
 from data_prep.atomic import digest, read_jsonl, sha256_file, write_json, write_jsonl
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
-from data_prep.monosr.auxiliary import with_auxiliary
+from data_prep.monosr.auxiliary_rows import Item, all_with_auxiliary
 from data_prep.monosr.chunks import Read
 from data_prep.monosr.filter import Thresholds
 from data_prep.monosr.filter_report import FilterTally, write_report
@@ -91,21 +91,21 @@ def run(run: RunDir) -> None:
             item = with_reasoning(item, taught, prompt.format)
         return item
 
-    def items() -> Iterator[tuple[str, Row | Quarantined]]:
+    def items() -> Iterator[Item]:
         for fault in (fault for side in SIDES for fault in releases[side].faults()):
-            yield "", fault
+            yield "", fault, None
         for side in SIDES:
             for row, scene in _with_scenes(rows_of(folders[side]), releases[side], observed[side]):
                 if side == "train" and row.group in test_groups:
-                    yield "sft", set_aside(row, "its scene is also in the test files", "leak")
+                    yield "sft", set_aside(row, "its scene is also in the test files", "leak"), None
                     continue
                 outcome = finish(row, half := halves.get(row.group, "sft") if side == "train" else "test")
                 if isinstance(outcome, Row):
                     examples.add(outcome, scene)
-                    outcome = with_auxiliary(outcome, scene, config.data.aux, run.path / "images")
-                yield half, outcome
+                yield half, outcome, scene
 
-    tally = write_rows(run.path, items(), lambda item, half: item)
+    told = all_with_auxiliary(items(), config.data.aux, run.path / "images", _cores())
+    tally = write_rows(run.path, told, lambda item, half: item)
     _check(run.path, config.data, tally)
     write_page(examples.chosen(), run.path / EXAMPLES)
     rows = (Row.from_json(record) for record in read_jsonl(run.path / "rows/rl.jsonl"))
