@@ -39,6 +39,8 @@ class Options:
     - `situational`: questions of an image that are put into a situation.
     - `gap_metres`, `gap_share`: two centres must lie further apart along an axis than that length, and than
       that share of the boxes' mean extent along it, or their relation on that axis is not asked for.
+    - `gap_depth`: what is in front or behind for the camera is so much nearer or farther, as a share of the
+      farther one's depth: a metre is not seen at forty.
     - `level_overlap`: boxes that share so much of the smaller height stand level: neither is above the other.
     - `pixels`: the projected centres of two objects whose relation is asked for lie so far apart
       (stage iv of the filter, paper section 3.1).
@@ -56,10 +58,11 @@ class Options:
     situational: int = 2
     gap_metres: float = 0.10
     gap_share: float = 0.5
+    gap_depth: float = 0.1
     level_overlap: float = 0.5
     pixels: float = 20.0
     ratio: float = 1.15
-    angle: float = 15.0
+    angle: float = 40.0
     field_of_view: float = 90.0
     visible: float = 0.8
     hidden: float = 0.2
@@ -72,7 +75,15 @@ class Options:
         unknown = sorted(set(self.tasks) - set(FORMATS))
         if unknown:
             raise UserError(f"{unknown[0]} is no task of MonoSR; take some of {', '.join(FORMATS)}.")
-        for name in ("gap_share", "level_overlap", "visible", "hidden", "visible_margin", "tolerance"):
+        for name in (
+            "gap_share",
+            "gap_depth",
+            "level_overlap",
+            "visible",
+            "hidden",
+            "visible_margin",
+            "tolerance",
+        ):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"questions.{name}={getattr(self, name)} is no share between 0 and 1.")
         for name in ("per_format", "situational", "gap_metres", "pixels"):

@@ -19,6 +19,8 @@ from data_prep.monosr.scene import Scene, project
 PIXELS = 20.0  # the paper's separation of what one can tell apart
 DISTANCE_RATIO, VOLUME_RATIO, HEIGHT_RATIO = 1.15, 1.4, 1.15
 LEAST_METRES = 0.15
+UNBOUNDED = "outdoor"
+"""The domain whose annotations end before the view does: what is farthest in it is not known."""
 MOST_ANCHORS = 3  # objects by which another one is named
 MOST_IN_A_ROW = 4  # same objects that one still counts from the left
 
@@ -34,7 +36,9 @@ NOUNS = {
     "tv": "TV",
 }
 """Categories whose names do not read as one thing."""
-NAMELESS = frozenset({"wall", "floor", "ceiling", "void", "object", "objects", "other", "others", "dontcare"})
+NAMELESS = frozenset(
+    {"wall", "floor", "ceiling", "void", "object", "objects", "other", "others", "dontcare", "misc"}
+)
 """Categories that name no one thing that has a place."""
 
 
@@ -169,6 +173,8 @@ class References:
         if not all(self._looks.sound[i] for i in group):
             return  # one of them is seen, and no one knows where
         for kind, (form, tells, value, apart) in KINDS.items():
+            if kind == "farthest" and self._looks.scene.domain == UNBOUNDED:
+                continue
             values = value(self._looks)
             if any(math.isnan(values[i]) for i in group):
                 continue

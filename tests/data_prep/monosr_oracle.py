@@ -65,6 +65,8 @@ class Margins:
 
     metres: float = 0.10
     share: float = 0.5
+    depth: float = 0.1
+    angle: float = 40.0
     pixels: float = 20.0
     ratio: float = 1.15
     field_of_view: float = 90.0
@@ -167,6 +169,20 @@ class Oracle:
         one, other = objects
         yield from self._apart(one, other)
         yield from self._relation(row, self.clouds[one], self.clouds[other], RELATIONS)
+        asked = self._word(row.question) if row.category == "yes_no" else self._word(row.options[row.answer])
+        yield from self._seen(asked, one, other)
+
+    def _seen(self, asked: str, one: int, other: int):
+        """Whether the picture shows what is asked: outlines side by side, or a difference of depth."""
+        if asked in ("left", "right"):
+            for first, second in ((one, other), (other, one)):
+                seen = self.scene.K @ self.clouds[first].mean(axis=0)
+                if self.scene.box2d[second, 0] < seen[0] / seen[2] < self.scene.box2d[second, 2]:
+                    yield f"{self.scene.ids[first]} stands in the columns of {self.scene.ids[second]}"
+        if asked in ("front", "behind"):
+            near, far = sorted(self.clouds[index][:, 2].mean() for index in (one, other))
+            if far - near < self.margins.depth * far - 1e-9:
+                yield f"depths of {near:.2f} and {far:.2f} m look alike"
 
     def _pr(self, row: Row, objects: list[int]):
         stand, face, *asked = objects
@@ -175,11 +191,20 @@ class Oracle:
         first = moved(self.clouds[asked[0]], view)
         if len(asked) == 1:
             yield from self._relation(row, first, moved(self.clouds[stand], view), OF_ONESELF)
+            yield from self._on_a_side(self._word(row.question), first)
             return
         second = moved(self.clouds[asked[1]], view)
         if first.mean(axis=0)[2] <= 0 or second.mean(axis=0)[2] <= 0:
             yield "one of the two is behind the viewer, where near and far are unclear"
         yield from self._relation(row, first, second, RELATIONS)
+
+    def _on_a_side(self, asked: str, cloud: np.ndarray):
+        """Whether a thing lies far enough off the bearings that are neither that side nor its opposite."""
+        x, _, z = cloud.mean(axis=0)
+        bearing = np.degrees(np.arctan2(x, z))  # 0 ahead, 90 right
+        straight = (0, 180, -180) if asked in ("left", "right") else (90, -90)
+        if (off := min(abs(bearing - one) for one in straight)) < self.margins.angle - 1e-6:
+            yield f"a bearing of {bearing:.0f} degrees is only {off:.0f} off what is neither {asked} nor not"
 
     def _relation(self, row: Row, first: np.ndarray, second: np.ndarray, sides: dict[str, tuple[int, int]]):
         """Whether the answer agrees with how the cloud `first` lies to `second`, and no other option does."""
@@ -354,7 +379,8 @@ class Oracle:
     def _og(self, row: Row, objects: list[int]):
         stand, face, sought = objects
         view = self._view(row, stand, face)
-        side = OF_ONESELF[self._word(row.question.split("metres in the camera's frame")[0])]
+        asked = self._word(row.question.split("metres in the camera's frame")[0])
+        side = OF_ONESELF[asked]
         category = self.scene.categories[sought]
         fitting = []
         for letter, text in row.options.items():
@@ -365,6 +391,8 @@ class Oracle:
                 continue
             here = moved(self.clouds[stand], view)
             truth = self._truth(moved(self.clouds[owner[0]], view), here, *side)
+            if letter == row.answer:
+                yield from self._on_a_side(asked, moved(self.clouds[owner[0]], view))
             if letter == row.answer and (owner[0] != sought or truth is not True):
                 yield f"the answer {letter} is the box of {self.scene.ids[owner[0]]}; it lies so: {truth}"
             if letter != row.answer and truth is not False and self.scene.categories[owner[0]] == category:

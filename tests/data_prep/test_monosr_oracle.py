@@ -15,8 +15,8 @@ from data_prep.monosr.scene import Scene
 
 OPTIONS = Options(per_format=2, situational=2, numeric_choice=True)
 MARGINS = Margins(
-    OPTIONS.gap_metres, OPTIONS.gap_share, OPTIONS.pixels, OPTIONS.ratio, OPTIONS.field_of_view,
-    OPTIONS.visible, OPTIONS.hidden, OPTIONS.visible_margin,
+    OPTIONS.gap_metres, OPTIONS.gap_share, OPTIONS.gap_depth, OPTIONS.angle, OPTIONS.pixels,
+    OPTIONS.ratio, OPTIONS.field_of_view, OPTIONS.visible, OPTIONS.hidden, OPTIONS.visible_margin,
 )  # fmt: skip
 DOMAINS = ("indoor", "outdoor", "object_centric")
 
@@ -96,7 +96,11 @@ def test_the_oracle_finds_every_wrong_answer():
 def moved_scene(scene: Scene, matrix: np.ndarray) -> Scene:
     """The scene through a (3, 3) rotation or mirror; the width axis of a mirrored box is turned about."""
     flip = np.diag([1.0, 1.0, np.linalg.det(matrix)])
-    return replace(scene, center=scene.center @ matrix.T, R=matrix @ scene.R @ flip)
+    moved = replace(scene, center=scene.center @ matrix.T, R=matrix @ scene.R @ flip)
+    if matrix[0, 0] != -1:
+        return moved  # what the picture shows of it is of no matter where this is used
+    left, top, right, bottom = scene.box2d.T
+    return replace(moved, box2d=np.stack([scene.width - right, top, scene.width - left, bottom], axis=1))
 
 
 MIRROR = np.diag([-1.0, 1.0, 1.0])

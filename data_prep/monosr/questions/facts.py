@@ -135,7 +135,8 @@ class Facts:
         `LEVEL` for two objects on the vertical axis that share much of their heights: neither is above the
         other. None where it is not certain. For above and below the objects' heights must not overlap at all,
         along the camera's y and along the direction in which the boxes stand; for left and right the viewer
-        must also see them in that order.
+        must also see them in that order, and in the picture neither one's middle may lie within the other's
+        columns; in front and behind need a gap that the camera can see.
         """
         c, d = frame.center[one][axis], frame.center[other][axis]
         side = self._along(c, d, frame.half[one][axis], frame.half[other][axis], axis)
@@ -146,6 +147,8 @@ class Facts:
             )
         # Left and right in space and in view differ where the nearer one is closer to the middle.
         if axis == ACROSS and side and not self._seen_in_order(frame, one, other, side):
+            return None
+        if axis == AHEAD and frame.stand == CAMERA and abs(c - d) < self.options.gap_depth * max(c, d):
             return None
         return side
 
@@ -165,6 +168,8 @@ class Facts:
 
     def _seen_in_order(self, frame: Frame, one: int, other: int, side: int) -> bool:
         if frame.stand == CAMERA:
+            if self._within(one, other) or self._within(other, one):
+                return False
             apart, least = self._pixels[one][0] - self._pixels[other][0], self.options.pixels
         else:
             c, d = frame.center[one], frame.center[other]
@@ -172,6 +177,11 @@ class Facts:
                 return False
             apart, least = c[ACROSS] / c[AHEAD] - d[ACROSS] / d[AHEAD], LEAST_BEARING
         return apart * side > 0 and abs(apart) >= least  # False for NaN: behind the camera
+
+    def _within(self, one: int, other: int) -> bool:
+        """Whether an object's middle lies in the picture's columns that another one takes."""
+        left, _, right, _ = self.scene.box2d[other]
+        return bool(left <= self._pixels[one][0] <= right)
 
     def around(self, frame: Frame, place: int, axis: int) -> int | None:
         """On which side of the viewer itself an object lies, left or right, behind or ahead: -1 or 1.
