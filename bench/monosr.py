@@ -30,7 +30,7 @@ from data_prep.monosr.balance import cell_of, plan, rank
 from data_prep.monosr.chunks import in_processes
 from data_prep.monosr.filter import Thresholds, observe
 from data_prep.monosr.generate import questions_of
-from data_prep.monosr.index import build
+from data_prep.monosr.index_build import build
 from data_prep.monosr.observed import observe_all
 from data_prep.monosr.options import Options
 from data_prep.monosr.produce import produce

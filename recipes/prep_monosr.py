@@ -3,6 +3,7 @@
     index/, observed/, questions/   on the way there; removed in the end
     captions/, worded/, replies/    with a model for words (recipes/prep_wording.py); replies/ stays
     observability.{json,md}, observability/   what the filter did, with example pictures
+    examples.html   pictures of every source with marks and boxes drawn, and what is asked about them
     images/, images.jsonl, rows/, rl.parquet, halves.json, quarantine.jsonl, manifest.json   as of any release
 
 Annotations, images and files that cannot be used are set aside by file and id, and the rest goes on. The
@@ -25,7 +26,7 @@ from omegaconf import DictConfig, OmegaConf
 from data_prep.atomic import digest, read_jsonl, sha256_file, write_json, write_jsonl
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
-from data_prep.monosr.auxiliary import with_auxiliary
+from data_prep.monosr.auxiliary_rows import Item, all_with_auxiliary
 from data_prep.monosr.chunks import Read
 from data_prep.monosr.filter import Thresholds
 from data_prep.monosr.filter_report import FilterTally, write_report
@@ -41,6 +42,8 @@ from data_prep.sets import write_rl_parquet
 from data_prep.splits import Half, assign_halves, read_halves
 from data_prep.tally import Tally
 from data_prep.teacher.files import read_taught
+from recipes.monosr_examples import NAME as EXAMPLES
+from recipes.monosr_examples import Examples, write_page
 from recipes.prep_rows import ASIDE_FOR, clean_pictures, set_aside, with_pictures, with_reasoning, write_rows
 from recipes.prep_wording import captioned, questions, reworded
 from recipes.progress import StepProgress
@@ -76,6 +79,7 @@ def run(run: RunDir) -> None:
     test_groups = {row.group for row in rows_of(folders["test"])}
     halves = _halves(run.path, config, folders["train"], test_groups)
     pictures = clean_pictures(run.path, root, _pictures(folders))
+    examples = Examples(run.path / "images")
 
     def finish(item: Row | Quarantined, half: str) -> Row | Quarantined:
         if isinstance(item, Row):
@@ -84,21 +88,23 @@ def run(run: RunDir) -> None:
             item = with_reasoning(item, taught, prompt.format)
         return item
 
-    def items() -> Iterator[tuple[str, Row | Quarantined]]:
+    def items() -> Iterator[Item]:
         for fault in (fault for side in SIDES for fault in releases[side].faults()):
-            yield "", fault
+            yield "", fault, None
         for side in SIDES:
             for row, scene in _with_scenes(rows_of(folders[side]), releases[side], observed[side]):
                 if side == "train" and row.group in test_groups:
-                    yield "sft", set_aside(row, "its scene is also in the test files", "leak")
+                    yield "sft", set_aside(row, "its scene is also in the test files", "leak"), None
                     continue
                 outcome = finish(row, half := halves.get(row.group, "sft") if side == "train" else "test")
                 if isinstance(outcome, Row):
-                    outcome = with_auxiliary(outcome, scene, config.data.aux, run.path / "images")
-                yield half, outcome
+                    examples.add(outcome, scene)
+                yield half, outcome, scene
 
-    tally = write_rows(run.path, items(), lambda item, half: item)
+    told = all_with_auxiliary(items(), config.data.aux, run.path / "images", _cores())
+    tally = write_rows(run.path, told, lambda item, half: item)
     _check(run.path, config.data, tally)
+    write_page(examples.chosen(), run.path / EXAMPLES)
     rows = (Row.from_json(record) for record in read_jsonl(run.path / "rows/rl.jsonl"))
     images = (run.path / "images").resolve()
     write_rl_parquet(run.path / "rl.parquet", rows, tally.option_letters["rl"], images, prompt)

@@ -163,7 +163,7 @@ class _Objects:
         truncation = np.where(np.isnan(self.truncation), outside, self.truncation)
         visibility = np.where(np.isnan(self.visibility), self._seen_share(), self.visibility)
         common = geometry.area(geometry.overlap(self.shown, self.box2d))
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             beyond = 1 - common / geometry.area(self.box2d)
             lacking = 1 - common / (area * visibility)
         return {

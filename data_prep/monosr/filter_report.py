@@ -17,7 +17,8 @@ from PIL import Image, ImageDraw
 
 from data_prep.atomic import write_json, write_text
 from data_prep.monosr.filter import REASONS, STAGE_OF, STAGES, Judged, Thresholds
-from data_prep.monosr.scene import EDGES, SOURCES, project
+from data_prep.monosr.scene import EDGES, project
+from data_prep.monosr.sources import DOMAINS, SOURCES
 from data_prep.splits import rank
 
 EXAMPLES = 3  # pictures of a reason
@@ -63,9 +64,11 @@ class FilterTally:
             del kept[EXAMPLES:]
 
     def shown(self) -> Iterator[tuple[str, list[Judged]]]:
-        """Of every reason its examples, one of each source first."""
+        """Of every reason its examples, one of each domain first, then one of each source."""
+        of_domain = {domain: [s for s, own in SOURCES.items() if own == domain] for domain in DOMAINS}
+        order = sorted(SOURCES, key=lambda source: of_domain[SOURCES[source]].index(source))
         for reason in REASONS:
-            own = [self._examples.get((reason, source), []) for source in SOURCES]
+            own = [self._examples.get((reason, source), []) for source in order]
             in_turn = [found[n] for n in range(EXAMPLES) for found in own if n < len(found)]
             yield reason, [judged for _, _, judged in in_turn[:EXAMPLES]]
 

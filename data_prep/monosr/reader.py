@@ -14,7 +14,8 @@ from pathlib import Path
 from data_prep.data_root import DataRoot, EscapesRootError
 from data_prep.errors import UserError
 from data_prep.monosr.chunks import in_processes
-from data_prep.monosr.index import Index, build
+from data_prep.monosr.index import Index
+from data_prep.monosr.index_build import build
 from data_prep.monosr.scene import Scene
 from data_prep.monosr.sources import FOLDER, SOURCES
 from data_prep.quarantine import Quarantined

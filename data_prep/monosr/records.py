@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 
 from data_prep.monosr.scene import CORNER_SIGNS
+from data_prep.monosr.sources import SOURCES
 
+SOURCE_NAMES = tuple(SOURCES)
+"""What an image's `source` counts."""
 ANNOTATION = np.dtype(
     [
         ("id", "i8"), ("image", "i8"), ("category", "i8"), ("fault", "u1"), ("flags", "u1"),
@@ -49,6 +52,7 @@ MALFORMED, REPEATED, NO_IMAGE, NO_CATEGORY, IMAGE_ASIDE = 7, 8, 9, 10, 11
 
 ROTATION_TOLERANCE = 1e-2  # of R^T R from the identity
 CORNER_TOLERANCE = 0.3  # of a box's diagonal; as far as 2D and 3D boxes may disagree
+ENDLESS = 1e6  # metres or pixels (of K) from which a number counts as not finite
 ROUNDING = 1e-4  # by which a share may leave [0, 1]
 MAX_DEPTH_ERROR = 0.5  # metres; the reference loader's
 
@@ -124,7 +128,7 @@ def _box2d(block: Sequence[Mapping[str, Any]]) -> np.ndarray:
     bad = np.zeros(len(block), bool)
     for name in ("bbox2D_proj", "bbox2D_trunc", "bbox2D_tight"):
         boxes = _numbers([none if (box := a.get(name)) is None else box for a in block], (4,))
-        bad |= ~np.isfinite(boxes).all(1)
+        bad |= ~(np.abs(boxes) < ENDLESS**2).all(1)  # just in front of the camera, pixels go far
         given = (boxes[:, 2:] > boxes[:, :2]).all(1)
         found[given] = boxes[given]
     found[bad] = np.inf
@@ -140,7 +144,7 @@ def _unreliable(annotation: Mapping[str, Any]) -> bool:
 
 
 def _corners(block: Sequence[Mapping[str, Any]], count: int) -> np.ndarray:
-    """(n, 8, 3) the annotated corners; NaN where there are none or they are no 8 x 3 numbers."""
+    """(n, 8, 3) the annotated corners; NaN where there are none, infinite where they are no 8 x 3 numbers."""
     found = np.full((count, 8, 3), np.nan)
     given = [i for i, a in enumerate(block) if a.get("bbox3D_cam") is not None]
     try:
@@ -151,6 +155,8 @@ def _corners(block: Sequence[Mapping[str, Any]], count: int) -> np.ndarray:
                 found[i] = _numbers([block[i]["bbox3D_cam"]], (8, 3))[0]
             except ValueError:
                 found[i] = np.inf
+    with np.errstate(invalid="ignore"):
+        found[given] = np.where(np.abs(found[given]) < ENDLESS, found[given], np.inf)
     return found
 
 
@@ -158,10 +164,12 @@ def _judge(made: np.ndarray, corners: np.ndarray) -> None:
     """Set `fault`, the first one in the order of `FAULTS`; what has no box is only asked for its 2D box."""
     box = made["flags"] & NO_BOX == 0
     center, size, R = made["center"], made["size"], made["R"]
-    finite = np.isfinite(np.concatenate([center, size, R.reshape(-1, 9)], 1)).all(1)
+    numbers = np.concatenate([center, size, R.reshape(-1, 9)], 1)
+    finite = (np.isfinite(numbers) & (np.abs(numbers) < ENDLESS)).all(1)
     R = np.where(finite[:, None, None], R, np.eye(3))
     turned = np.abs(np.einsum("nji,njk->nik", R, R) - np.eye(3)).max((1, 2)) <= ROTATION_TOLERANCE
     turned &= np.linalg.det(R) > 0
+    center, size = (np.where(finite[:, None], values, 1.0) for values in (center, size))
     diagonal = np.linalg.norm(size, axis=1)
     ours = np.einsum("nij,nkj->nki", R, CORNER_SIGNS * size[:, None] / 2) + center[:, None]
     with np.errstate(invalid="ignore"):
@@ -249,6 +257,6 @@ def image(record: Any) -> tuple[np.ndarray, str, Any]:
         raise MalformedError(f"K is not 3 x 3 numbers but {record['K']!r:.60}")
     made["K"] = record["K"]
     (fx, _, _), (below, fy, _), last = made["K"][0]
-    if not np.isfinite(made["K"]).all() or min(fx, fy) <= 0 or below != 0 or last.tolist() != [0, 0, 1]:
+    if not (np.abs(made["K"]) < ENDLESS).all() or min(fx, fy) < 1 or below != 0 or last.tolist() != [0, 0, 1]:
         raise MalformedError(f"K is no camera matrix (fx 0 cx / 0 fy cy / 0 0 1) but {record['K']!r:.80}")
     return made, path, record.get("dataset_id")

@@ -11,6 +11,7 @@ from PIL import Image
 
 from data_prep.errors import UserError
 from data_prep.monosr.auxiliary import objects_from_left, with_auxiliary
+from data_prep.monosr.auxiliary_rows import all_with_auxiliary
 from data_prep.monosr.auxiliary_text import box_words, orientation, rotation
 from data_prep.monosr.auxiliary_words import MARKS, SCENES, VARIANTS
 from data_prep.prompts import build_messages, load_prompt, placeholder_prompt, prompt_of_set, prompt_text
@@ -168,6 +169,22 @@ def test_pictures_are_drawn_once_and_the_same_everywhere(scene, store, tmp_path_
     assert with_auxiliary(row, scene, "vp2d", elsewhere).images[0] == first
     assert with_auxiliary(row_of(scene, ["101", "100"]), scene, "vp2d", store).images[0].path != first.path
     assert (first.width, first.height) == (scene.width, scene.height)
+
+
+def test_many_processes_make_what_one_makes_in_the_same_order(scene, store, tmp_path_factory):
+    asked = [[one, other] for one in scene.ids for other in scene.ids if one != other][:9]
+    rows = [replace(row_of(scene, asked[n % len(asked)]), id=f"monosr/{n}") for n in range(300)]
+    items = [("sft", row, scene) for row in rows]
+    items[5:5] = items[290:290] = [("", "set aside", None)]
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "photo.png").write_bytes((store / "photo.png").read_bytes())
+    alone = list(all_with_auxiliary(items, "vp2d", store, 1))
+    assert list(all_with_auxiliary(iter(items), "vp2d", elsewhere, 2)) == alone
+    assert [item for _, item in alone if isinstance(item, str)] == ["set aside"] * 2
+    assert [item.id for _, item in alone if isinstance(item, Row)] == [row.id for row in rows]
+    drawn = [sorted(path.name for path in folder.rglob("marks/*/*")) for folder in (store, elsewhere)]
+    assert len(drawn[0]) == len(asked)
+    assert drawn[0] == drawn[1]
 
 
 def test_boxes_go_with_a_picture_of_another_size(scene, store):

@@ -28,6 +28,7 @@ BAD_ANNOTATIONS = {
     "sheared": ({"R_cam": TURNED}, "R_cam is no rotation"),
     "mirrored": ({"R_cam": MIRRORED}, "R_cam is no rotation"),
     "another box": ({"bbox3D_cam": [[0, 0, 9]] * 8}, "bbox3D_cam is not the box"),
+    "NaN in a corner": ({"bbox3D_cam": [[0, 0, NAN]] * 8}, "bbox3D_cam is not the box"),
     "corners of a rectangle": ({"bbox3D_cam": [[0, 0, 9]] * 4}, "bbox3D_cam is not the box"),
     "NaN in a 2D box": ({"bbox2D_tight": [1.0, NAN, 5.0, 5.0]}, "a 2D box is not finite"),
     "truncation above 1": ({"truncation": 1.5}, "truncation or visibility is neither"),

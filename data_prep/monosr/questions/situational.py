@@ -12,18 +12,34 @@ from data_prep.monosr.options import TASKS, Options
 from data_prep.monosr.questions.drafts import Draft
 from data_prep.monosr.questions.facts import Facts
 
+SCENARIOS = ("compliance", "planning", "safety", "navigation")
+"""The four of the paper's table 5."""
 PERSONAS = {
-    "compliance": ("a building inspector", "an auditor of workplace rules", "an accessibility officer"),
-    "planning": ("an interior planner", "a logistics planner", "a moving-company foreman"),
-    "safety": ("a safety inspector", "a fire-prevention officer", "a site safety engineer"),
-    "navigation": ("a roboticist", "an operator of a delivery robot", "a mobility trainer"),
+    "indoor": {
+        "compliance": ("a building inspector", "an auditor of workplace rules", "an accessibility officer"),
+        "planning": ("an interior planner", "a moving-company foreman", "a facility manager"),
+        "safety": ("a safety inspector", "a fire-prevention officer", "a nurse on a home visit"),
+        "navigation": ("a roboticist", "an operator of a delivery robot", "a mobility trainer"),
+    },
+    "outdoor": {
+        "compliance": ("a traffic warden", "a supervisor of road works", "a parking inspector"),
+        "planning": ("a road planner", "a logistics planner", "an organiser of a street fair"),
+        "safety": ("a road-safety officer", "a driving instructor", "a site safety engineer"),
+        "navigation": ("an engineer of self-driving cars", "an operator of a delivery robot", "a dispatcher"),
+    },
+    "object_centric": {
+        "compliance": ("a quality inspector", "a customs officer", "an auditor of packaging rules"),
+        "planning": ("a packing planner", "a shop fitter", "a warehouse planner"),
+        "safety": ("a laboratory safety officer", "a child-safety tester", "a safety inspector"),
+        "navigation": ("an engineer of a robot arm", "a roboticist", "an operator of a picking robot"),
+    },
 }
-"""Scenario (the four of the paper's table 5) -> who asks."""
+"""Domain -> scenario -> who asks."""
 _PLACES = ("sr", "pr", "og")
 MOTIVES = {
     "compliance": {
         "place": "checks that everything stands where the approved layout has it",
-        "measure": "compares this scene with the clearances in the rule book",
+        "measure": "compares this with the figures in the rule book",
         "view": "verifies that required sight lines are kept",
     },
     "planning": {
@@ -32,14 +48,14 @@ MOTIVES = {
         "view": "plans where to put a sign so that it is noticed",
     },
     "safety": {
-        "place": "looks for things that could be run into on the way out",
-        "measure": "judges whether there is enough room to pass in an emergency",
+        "place": "looks for things that someone could run into",
+        "measure": "judges whether one can move here safely",
         "view": "looks for spots that are hidden from someone keeping watch",
     },
     "navigation": {
-        "place": "tells a robot where things are relative to each other",
-        "measure": "lets a robot plan a path that touches nothing",
-        "view": "needs to know what a robot will see from its next stop",
+        "place": "works out a way past what stands here",
+        "measure": "plans a movement that touches nothing",
+        "view": "needs to know what will be seen from the next stop",
     },
 }
 """Scenario -> what the question is for, by what is asked."""
@@ -68,8 +84,9 @@ def situational(facts: Facts, makers: Mapping[str, Callable[[Facts], Iterator[Dr
         drafts = list(makers[task](facts))
         if drafts:
             draft = rng.choice(drafts)
-            scenario = rng.choice(tuple(PERSONAS))
-            persona, motive = rng.choice(PERSONAS[scenario]), MOTIVES[scenario][_motive(task)]
+            scenario = rng.choice(SCENARIOS)
+            persona = rng.choice(PERSONAS[facts.scene.domain][scenario])
+            motive = MOTIVES[scenario][_motive(task)]
             words = {"persona": persona, "Persona": persona[0].upper() + persona[1:], "motive": motive}
             text = rng.choice(FORMS).format(question=draft.question, **words)
             more = {**draft.more, "base": task, "scenario": scenario}
