@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-import runs
 
 from data_prep.atomic import read_jsonl
 from launch.slurm import queue

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import runs
 
 from data_prep.atomic import read_jsonl
 from recipes.verl_checkpoints import is_whole
