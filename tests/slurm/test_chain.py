@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import slurm_runs as runs
 
 from data_prep.atomic import read_jsonl
 from launch.slurm import queue

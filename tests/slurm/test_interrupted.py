@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import slurm_runs as runs
 
 from data_prep.atomic import read_jsonl
 from recipes.verl_checkpoints import is_whole
