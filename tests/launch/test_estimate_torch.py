@@ -4,24 +4,20 @@
 import recipes.torch_setup  # noqa: F401
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import AutoConfig, AutoModelForImageTextToText
 
 from bench import estimate_gpu
 from bench.estimate import activations, measured, states
-from bench.estimate_models import SIZES, build, configuration, inputs
+from bench.estimate_models import SIZES, configuration
 from launch.estimate.activations import Adapter, Batch, Numerics
-from launch.estimate.geometry import LINEAR, PUBLISHED, from_config, published
-from launch.estimate.memory import ALL, Trained, sft_states
+from launch.estimate.geometry import LINEAR, from_config
+from launch.estimate.memory import ALL, Trained
 
 FLOAT, BFLOAT = Numerics(4, "sdpa", cuda=False), Numerics(2, "sdpa", cuda=False)
 PARTS = (Trained(Adapter(16, 0.1)), Trained(Adapter(8, 0.0, LINEAR[:4])), Trained(vision_frozen=True))
-MOMENTS = ("exp_avg", "exp_avg_sq")
 SMALL_TEXT = {
     "vocab_size": 900, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3,
     "num_attention_heads": 4, "num_key_value_heads": 2, "bos_token_id": 1, "eos_token_id": 2,
@@ -77,19 +73,6 @@ def test_counts_of_every_family(family, tied):
     assert counted(on_meta(config)) == (geometry.parameters, geometry.tensors)
 
 
-@pytest.mark.slow
-def test_published_configurations_have_these_counts():
-    for name, entry in json.loads(PUBLISHED.read_text())["models"].items():
-        given = dict(entry["config"])
-        family, tied = given.pop("model_type"), given.pop("tie_word_embeddings")
-        vision = given.pop("vision_config")
-        text = given.pop("text_config", given)
-        config = AutoConfig.for_model(
-            family, text_config=text, vision_config=vision, tie_word_embeddings=tied
-        )
-        assert counted(on_meta(config)) == (published()[name].parameters, published()[name].tensors), name
-
-
 @pytest.mark.parametrize("part", [ALL, *PARTS], ids=["all", "lora", "attention", "text"])
 def test_parameters_gradients_and_optimizer_are_exact(part):
     found = list(states("1M", part))
@@ -117,44 +100,11 @@ def test_activations_of_a_part_are_near_what_torch_keeps(part):
     assert one.holds, one
 
 
-def _shard(rank: int, folder: str) -> None:
-    where = f"file://{folder}/store"
-    torch.distributed.init_process_group("gloo", init_method=where, rank=rank, world_size=2)
-    mesh = init_device_mesh("cpu", (2,))
-    model = build(SIZES["1M"], FLOAT)
-    kinds = ("Qwen3VLTextDecoderLayer", "Qwen3VLVisionBlock")
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    for module in [*(part for part in model.modules() if type(part).__name__ in kinds), model]:
-        fully_shard(module, mesh=mesh, mp_policy=policy)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
-    batch = Batch(1, 96, 1, 64, 8, False)
-    model(**inputs(SIZES["1M"], batch)).logits.float().mean().backward()
-    optimizer.step()
-    held = {
-        "weights": [parameter.to_local() for parameter in model.parameters()],
-        "gradients": [parameter.grad.to_local() for parameter in model.parameters()],
-        "optimizer": [state[key].to_local() for state in optimizer.state.values() for key in MOMENTS],
-    }
-    counted = {name: sum(tensor.nbytes for tensor in tensors) for name, tensors in held.items()}
-    (Path(folder) / f"{rank}.json").write_text(json.dumps(counted))
-    torch.distributed.destroy_process_group()
-
-
-@pytest.mark.slow
-def test_two_processes_hold_the_shards_that_are_reckoned(tmp_path):
-    torch.multiprocessing.spawn(_shard, (str(tmp_path),), nprocs=2)
-    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
-    geometry = SIZES["1M"]
-    reckoned = sft_states(geometry, "fsdp", 2, 2)
-    together = {name: sum(one[name] for one in found) for name in found[0]}
-    assert together["weights"] == 4 * geometry.parameters
-    assert together["gradients"] == 2 * reckoned.gradients
-    assert together["optimizer"] == 2 * (reckoned.optimizer - 4 * geometry.tensors)
-
-
 @pytest.mark.slow
 def test_everything_up_to_a_hundred_million_parameters():
-    found = list(measured(["1M", "10M", "30M", "100M"]))
+    longest = Batch(2, 512, 1, 64, 256, False)
+    large = [activations("100M", longest, BFLOAT, checkpointing) for checkpointing in (False, True)]
+    found = [*measured(["1M", "10M"]), *states("100M"), *large]
     assert len(found) > 40
     assert [one for one in found if not one.holds] == []
 
