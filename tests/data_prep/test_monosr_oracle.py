@@ -1,5 +1,6 @@
 """Every answer of the generator against an independent oracle, and what must hold when a scene changes."""
 
+import os
 from collections import Counter
 from dataclasses import replace
 
@@ -46,8 +47,9 @@ def test_the_oracle_agrees_with_every_answer():
 
 
 @pytest.mark.slow
-def test_the_oracle_agrees_over_twenty_thousand_scenes():
-    count, faults = judged(range(1000, 21000))
+def test_the_oracle_agrees_over_many_scenes():
+    """Two thousand scenes; MONOSR_SCENES=20000 has it look at so many."""
+    count, faults = judged(range(1000, 1000 + int(os.environ.get("MONOSR_SCENES", "2000"))))
     print(dict(count), count.total())
     assert faults == []
 
