@@ -36,6 +36,8 @@ def findings(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
         found += sources.release(config)
     if "prep" in names:
         found += [*sources.views(config.data), *sources.teacher(config)]
+    if "grpo" in names:
+        found += sources.rl_rows(config)
     if "generate" in names:
         found += sources.generation(config)
         if config.teacher.kind == "openai":

@@ -60,6 +60,14 @@ def release(config: DictConfig) -> Iterator[str]:
         yield f"data.root={root} is no CVSBench release, it lacks {lacking}: {way_out}"
 
 
+def rl_rows(config: DictConfig) -> Iterator[str]:
+    if config.data.benchmark == "monosr" and not config.data.rl_half:
+        yield (
+            f"recipe={config.recipe_name} keeps no questions for GRPO: take recipe=monosr_grpo, or launch sft"
+            " and launch eval checkpoint=sft."
+        )
+
+
 def teacher(config: DictConfig) -> Iterator[str]:
     teacher = config.teacher
     if teacher.kind == "answer" and config.prompt.format != "answer_only":

@@ -79,6 +79,7 @@ class Healthy:
         self.root = root
         for subset in ("cvusa", "fov"):
             (root / "release" / subset).mkdir(parents=True)
+        (root / "release" / "Omni3D").mkdir()
         (root / "reasoning.jsonl").touch()
         self.model = write_model(root / "model")
         self.recipe = "imagination_cot"
