@@ -11,7 +11,7 @@ from data_prep.atomic import read_jsonl
 from data_prep.prompts import load_prompt, prompt_text
 from data_prep.rows import ImageRef, Row
 from data_prep.scoring import box_fault, deal_letters, frame, gold_fault
-from recipes import prep
+from recipes import prep, prep_rows
 from rewards import compute_score, parse_answer
 
 TEXTS = {"A": "centre", "B": "left", "C": "right", "D": "far edge"}
@@ -88,7 +88,7 @@ def test_sound_golds():
 def test_prep_sets_a_gold_aside_that_cannot_be_scored(tmp_path, monkeypatch):
     put_cvusa(tmp_path / "release", train=16, test=4)
     monkeypatch.setattr(
-        prep, "gold_fault", lambda row: "the answer cannot be scored" if row.answer == "B" else None
+        prep_rows, "gold_fault", lambda row: "the answer cannot be scored" if row.answer == "B" else None
     )
     run = open_release(tmp_path / "runs", tmp_path / "release")
     prep.run(run)

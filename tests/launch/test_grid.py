@@ -31,6 +31,10 @@ GRIDS = {
     "cvsbench_inference_cot": (2, 2, 3),
     "cvsbench_main": (3, 1, 4),
     "cvsbench_views": (3, 3, 6),
+    "monosr_aux": (14, 7, 32),
+    "monosr_baselines": (1, 1, 2),
+    "monosr_long_tail": (14, 7, 32),
+    "monosr_sensitivity": (1, 1, 2),
 }
 
 
