@@ -3,13 +3,9 @@
 from pathlib import Path
 
 import pytest
+from tiny_words import TINY
 
 from launch.compose import compose
-
-TINY = (
-    "recipe=imagination_cot", "scale=tiny", "data.synthetic.train_groups=60", "data.synthetic.test_groups=8",
-    "model.build.pretraining.steps=0", "model.build.pretraining.pictures=8", "model.build.vocabulary=400",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hub_stub import Hub
+from tiny_words import TINY
 
 from data_prep.atomic import write_json
 from data_prep.errors import UserError
@@ -38,8 +39,6 @@ def exported(tiny):
     overall = {"n": 900, "accuracy": 0.794, "low": 0.772, "high": 0.817}
     write_json(evaluation.path / "scores.json", {"overall": overall, "provenance": about})
     evaluation.finish({})
-    from conftest import TINY
-
     return ["export", *TINY, f"runs_dir={config.runs_dir}", *options, "checkpoint=sft"], run
 
 
