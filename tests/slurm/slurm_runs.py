@@ -17,7 +17,7 @@ PASSED_ON = "PLANTED_SECRET"
 TINY = (
     "recipe=imagination_cot", "scale=tiny", "data.synthetic.train_groups=24", "data.synthetic.test_groups=4",
     "model.build.pretraining.steps=0", "model.build.pretraining.pictures=8", "model.build.vocabulary=400",
-    "model.max_response_tokens=24", "sft.max_steps=4", "sft.batch_size=8", "sft.save_every=1",
+    "model.max_response_tokens=128", "sft.max_steps=4", "sft.batch_size=8", "sft.save_every=1",
     f"grpo.batch_size={PROMPTS}", "grpo.mini_batch_size=2", f"grpo.group_size={ANSWERS}",
     f"grpo.max_steps={STEPS}", "grpo.save_every=1", "grpo.lr=1e-4",
     "grpo.probe.rows=2", "grpo.probe.max_flat_share=1",  # an untrained model is right in nothing
