@@ -39,7 +39,8 @@ test-fast: $(READY)
 test-slurm: $(READY)
 	@{ command -v slurmctld && command -v slurmd && command -v munged && command -v ip; } >/dev/null || \
 	  [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { echo "installing $(SLURM)"; \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SLURM); }
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SLURM) || \
+	  echo "they could not be installed: the tests are skipped, with the reason"; }
 	$(BIN)/python -m pytest -rs tests/slurm
 
 lint: $(READY)
