@@ -82,7 +82,7 @@ def test_twelve_cells_four_at_a_time_with_one_that_fails(grid, slurm, capsys):
     assert main(command(grid, "status=true")) == 0
     assert " queued" in capsys.readouterr().out
 
-    assert slurm.wait(collect["job"], timeout=300) == "COMPLETED"
+    assert slurm.wait(collect["job"], timeout=900) == "COMPLETED"
     states = queue.task_states(array["job"])
     assert {index for index, state in states.items() if state != "COMPLETED"} == {FAILING}
     assert starts(grid) == {"prep": 1, "base": 1, "sft": CELLS - 1, "eval": CELLS - 1}
@@ -101,7 +101,7 @@ def test_twelve_cells_four_at_a_time_with_one_that_fails(grid, slurm, capsys):
     assert "1 of 12 cells as array" in capsys.readouterr().out
     array, collect = queue.records(folder)[2:]
     assert (array["cells"], array["after"]) == (1, [])
-    assert slurm.wait(collect["job"], timeout=120) == "COMPLETED"
+    assert slurm.wait(collect["job"], timeout=900) == "COMPLETED"
     assert measured(folder) == {"c0", f"c{FAILING}"}
     assert set(queue.task_states(array["job"])) == {FAILING}
     assert starts(grid) == {"prep": 1, "base": 1, "sft": CELLS, "eval": CELLS}
@@ -114,7 +114,7 @@ def test_a_shared_stage_that_fails_leaves_its_cells_missing_and_nothing_waiting(
     assert main(command(grid)) == 0
     folder = next((grid / "runs" / "grids").iterdir())
     array, collect = queue.records(folder)
-    assert slurm.wait(collect["job"], timeout=300) == "COMPLETED"
+    assert slurm.wait(collect["job"], timeout=900) == "COMPLETED"
     assert set(queue.task_states(array["job"]).values()) == {"FAILED"}
     said = (folder / "cells" / "3" / "attempts" / "latest" / "stderr.txt").read_text()
     assert "it waits for base, which is not finished" in said
@@ -135,7 +135,7 @@ def test_a_preempted_task_saves_and_goes_on(grid, slurm, capsys):
     urgent = slurm.run("sbatch", "--parsable", *options)
     (grid / "slow").unlink()
     assert slurm.wait(urgent) == "COMPLETED"
-    assert slurm.wait(collect["job"], timeout=300) == "COMPLETED"
+    assert slurm.wait(collect["job"], timeout=900) == "COMPLETED"
     assert set(queue.task_states(array["job"]).values()) == {"COMPLETED"}
     for run in begun:
         first, *_, last = attempt_logs.attempts(run)

@@ -37,7 +37,7 @@ def test_a_chain_that_fails_is_told_and_resumed(words, shared, slurm, capsys):
     (shared / "fail").write_text("sft")
     assert main(["grpo", *words]) == 0
     job = jobs(words)
-    slurm.wait(job["grpo"], timeout=240)
+    slurm.wait(job["grpo"], timeout=900)
     why = f"job {job['grpo']}: sft (job {job['sft']}), which it waits for, has ended as failed"
     assert told(capsys, words) == {
         "prep": ("finished", None),
