@@ -37,15 +37,10 @@ class InUse(UserError):
     """Another launch runs this stage at this moment."""
 
 
-def used_gpus(config: dict[str, Any]) -> int:
-    """How many GPUs a stage of this configuration uses; 0 on the CPU."""
-    return config["cluster"]["gpus"] if config.get("model", {}).get("device") == "cuda" else 0
-
-
 def stage_command(stage: Stage) -> list[str]:
     """The command of a stage. SFT on several GPUs runs under accelerate; every other one is one process."""
     module = ["recipes", stage.name, str(stage.path)]
-    count = used_gpus(stage.config)
+    count = devices.gpus(stage.config)
     if stage.name != "sft" or count < 2:
         return [sys.executable, "-m", *module]
     return [
@@ -96,9 +91,9 @@ def stage_environment(stage: Stage) -> dict[str, str]:
     if stage.config.get("model", {}).get("device") == "cpu":
         return {name: value for name, value in CPU_ENVIRONMENT.items() if name not in os.environ}
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    devices = visible.split(",") if visible else [str(number) for number in range(len(gpus()))]
-    count = used_gpus(stage.config)
-    return {"CUDA_VISIBLE_DEVICES": ",".join(devices[:count])} if 0 < count < len(devices) else {}
+    seen = visible.split(",") if visible else [str(number) for number in range(len(gpus()))]
+    count = devices.gpus(stage.config)
+    return {"CUDA_VISIBLE_DEVICES": ",".join(seen[:count])} if 0 < count < len(seen) else {}
 
 
 def run_stage(stage: Stage, asked: str, quiet: bool = False) -> int:

@@ -4,6 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
+def gpus(config: Mapping[str, Any]) -> int:
+    """GPUs that a stage of this configuration uses on a node; 0 on the CPU."""
+    return config["cluster"]["gpus"] if config.get("model", {}).get("device") == "cuda" else 0
+
+
 def nodes(cluster: Mapping[str, Any]) -> int:
     """Machines that SFT and GRPO run on; `cluster` is that section. Only a real cluster has several."""
     return cluster.get("nodes", 1)
@@ -11,7 +16,7 @@ def nodes(cluster: Mapping[str, Any]) -> int:
 
 def a_node(config: Mapping[str, Any]) -> int:
     """Training processes on each node: one a GPU, one on the CPU."""
-    return 1 if config["model"]["device"] == "cpu" else config["cluster"]["gpus"]
+    return max(1, gpus(config))
 
 
 def count(config: Mapping[str, Any]) -> int:

@@ -61,10 +61,11 @@ def run(run: RunDir) -> None:
     failures = _answer(run, source, asked)
     unasked = {} if failures else _ask_again(run, source)
     _set_failures(run, failures | unasked, config.eval.allow_failures)
-    count = _check_whole(run.path / "predictions.jsonl", asked - failures.keys())
-    if not count:
+    answered = asked - failures.keys()
+    if not answered:
         raise UserError(f"no row was answered; {run.path / 'failures.jsonl'} says why.")
-    scores = summarise(read_jsonl(run.path / "predictions.jsonl"))
+    count = len(answered)
+    scores = summarise(_whole(run.path / "predictions.jsonl", answered))
     scores |= {"provenance": _provenance(run, count, len(failures))}
     scores["provenance"]["attempts"] = len(attempts.read(run.path))
     write_json(run.path / "scores.json", scores)
@@ -121,12 +122,14 @@ def _stream(source: Path, wanted: set[str], rotated: int = 0) -> Iterator[Row]:
             yield rotate_options(row, rotated)
 
 
-def _check_whole(predictions: Path, wanted: set[str]) -> int:
-    """How many predictions there are: one for each of the `wanted` ids."""
-    ids = Counter(prediction["id"] for prediction in read_jsonl(predictions))
+def _whole(predictions: Path, wanted: set[str]) -> Iterator[dict[str, Any]]:
+    """The predictions of a file, which must hold one for each of the `wanted` ids."""
+    ids: Counter[str] = Counter()
+    for prediction in read_jsonl(predictions):
+        ids[prediction["id"]] += 1
+        yield prediction
     if ids.keys() != wanted or ids.total() != len(wanted):
         raise RuntimeError(f"{predictions} does not hold every test row exactly once")
-    return len(wanted)
 
 
 def _answer(run: RunDir, source: Path, asked: set[str]) -> dict[str, str]:

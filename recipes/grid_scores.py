@@ -1,7 +1,9 @@
 """The readings of an answer that tables choose between, and where a prediction or a score keeps each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from recipes.statistics import bootstrap_ci
 
 MODES = ("strict", "flexible", "official")
 _SUFFIX = {"strict": "", "flexible": "_flexible", "official": "_official"}
@@ -40,3 +42,12 @@ def parsed_of(prediction: Mapping[str, Any], mode: str) -> str | None:
     if accuracy_of(prediction, mode) is None:
         return None
     return prediction[f"parsed{_SUFFIX[mode]}"]
+
+
+def mean_of(values: Sequence[float | None], groups: Sequence[str]) -> Score | None:
+    """The mean of one value a question, with its interval; None without values, or where one is missing."""
+    kept = [value for value in values if value is not None]
+    if not kept or len(kept) < len(values):
+        return None
+    low, high = bootstrap_ci(kept, groups)
+    return Score(sum(kept) / len(kept), low, high, len(kept))

@@ -27,15 +27,17 @@ def refusal(what: str, rows: int, limit: int, faults: dict[str, str], listed: st
     """
     return UserError(
         f"{len(faults)} of {rows} {what} rows cannot be trained on with "
-        f"model.max_prompt_tokens={limit}: {_named(faults)}. {listed}{WAY_OUT}"
+        f"model.max_prompt_tokens={limit}: {named(faults)}. {listed}{WAY_OUT}"
     )
 
 
-def _named(faults: dict[str, str]) -> str:
+def named(faults: dict[str, str]) -> str:
+    """The first few rows, each with its length or fault."""
     return "; ".join(f"{row_id} ({reason})" for row_id, reason in list(faults.items())[:NAMED])
 
 
-def _in_words(lengths: dict[str, int]) -> dict[str, str]:
+def in_words(lengths: dict[str, int]) -> dict[str, str]:
+    """Row id to its length in words."""
     return {row_id: f"{tokens} tokens" for row_id, tokens in lengths.items()}
 
 
@@ -75,7 +77,7 @@ def forewarn(rows: Iterable[Row], prompt: PromptSpec, processor: Any, model: Dic
     if faults:
         print(
             f"RL: {len(faults)} rows are longer than model.max_prompt_tokens={limit}, and launch grpo will "
-            f"refuse them: {_named(_in_words(faults))}. {WAY_OUT}",
+            f"refuse them: {named(in_words(faults))}. {WAY_OUT}",
             flush=True,
         )
 
@@ -93,7 +95,7 @@ def check(
     target = folder / "too_long.jsonl"
     if faults:
         write_jsonl(target, ({"id": i, "tokens": n, "limit": limit} for i, n in faults.items()))
-        raise refusal(what, len(rows), limit, _in_words(faults), f"All are listed in {target}. ")
+        raise refusal(what, len(rows), limit, in_words(faults), f"All are listed in {target}. ")
     target.unlink(missing_ok=True)
     budget = image_budget(processor)
     shown = {image.path: (image.width, image.height) for row in rows for image in row.images}

@@ -12,7 +12,6 @@ Memory grows with the number of images, not with that of questions; what an inte
 asked or cleaned is kept.
 """
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from data_prep.atomic import digest, read_jsonl, sha256_file, write_json, write_jsonl
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
+from data_prep.images import cores
 from data_prep.monosr.auxiliary_rows import Item, all_with_auxiliary
 from data_prep.monosr.chunks import Read
 from data_prep.monosr.filter import Thresholds
@@ -101,7 +101,7 @@ def run(run: RunDir) -> None:
                     examples.add(outcome, scene)
                 yield half, outcome, scene
 
-    told = all_with_auxiliary(items(), config.data.aux, run.path / "images", _cores())
+    told = all_with_auxiliary(items(), config.data.aux, run.path / "images", cores())
     tally = write_rows(run.path, told, lambda item, half: item)
     _check(run.path, config.data, tally)
     write_page(examples.chosen(), run.path / EXAMPLES)
@@ -151,12 +151,12 @@ def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str
         files = find_annotations(root, data.sources, splits)
         with StepProgress(f"annotations ({side})", len(files)) as progress:
             releases[side] = Release(
-                root, files, run.path / "index", workers=_cores(), on_file=progress.update
+                root, files, run.path / "index", workers=cores(), on_file=progress.update
             )
         with StepProgress(f"observability ({side})", len(releases[side])) as progress:
             folder = run.path / "observed" / side
             observed[side], own = observe_all(
-                releases[side], limits, folder, _cores(), on_progress=progress.update
+                releases[side], limits, folder, cores(), on_progress=progress.update
             )
         tally.merge(own)
     left_out: dict[str, Counter[str]] = {}
@@ -193,7 +193,7 @@ def _ask(run: Path, config: DictConfig, release: Release, read: Read, side: str)
             Options.of(section),
             config.seed,
             source=digest([stamps, asdict(Thresholds(**data.observability)), _namer(data)]),
-            workers=_cores(),
+            workers=cores(),
             total=data.max_train_questions if side == "train" else data.max_test_questions,
             progress=tell,
         )
@@ -285,8 +285,3 @@ def _manifest(
         **{what: {side: made[side][what] for side in SIDES} for what in ("balance", "captions", "words")},
         "files": {name: sha256_file(run / name) for name in files},
     }
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

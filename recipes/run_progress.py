@@ -1,17 +1,15 @@
 """How far a stage is, read from its run directory while it runs or after it was stopped."""
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from omegaconf import DictConfig
-
 from data_prep.errors import UserError
 from recipes.run_dir import RunDir
+from recipes.step_counts import sft_steps
 
 RECENT = 20  # steps that the time of a step is taken over
 
@@ -41,11 +39,6 @@ def progress(name: str, run: RunDir) -> Progress | None:
     return Progress("steps", max(records), _total(name, run), seconds)
 
 
-def whole_steps(config: DictConfig, rows: int) -> int:
-    """Updates of SFT in `sft.epochs` of `rows`."""
-    return math.ceil(rows / config.sft.batch_size) * config.sft.epochs
-
-
 def _total(name: str, run: RunDir) -> int | None:
     """Steps, or rows, of the whole stage by its configuration and the prepared sets."""
     prep = run.inputs.get("prep")
@@ -58,7 +51,7 @@ def _total(name: str, run: RunDir) -> int | None:
     rows = prep.manifest["sets"][{"sft": "sft", "grpo": "rl"}[name]]["rows"]
     rows -= config[name].get("validation_rows", 0)
     if name == "sft":
-        return config.sft.max_steps or whole_steps(config, rows)
+        return sft_steps(config, rows)
     from recipes.verl_overrides import total_steps
 
     try:

@@ -33,7 +33,7 @@ from recipes.held_out import held_out_groups
 from recipes.model_card import card
 from recipes.model_folder import ModelFolder
 from recipes.run_dir import RunDir
-from recipes.run_progress import whole_steps
+from recipes.step_counts import sft_steps, sft_whole
 from recipes.sft_trainer import checkpoint_of, stopped, train
 from recipes.stages import checkpoint_path
 
@@ -82,7 +82,7 @@ def run(run: RunDir) -> int:
         [example(row, prompt, images) for row in kept],
         training_arguments(config, run.path / "checkpoints", len(kept)),
         lora(config),
-        whole_steps(config, len(kept)),
+        sft_whole(config, len(kept)),
         [example(row, prompt, images) for row in rows if row.group in aside],
         config.sft.keep_checkpoints,
     )
@@ -121,7 +121,7 @@ def training_arguments(config: DictConfig, output: Path, rows: int) -> SFTConfig
         output_dir=str(output),
         per_device_train_batch_size=micro,
         gradient_accumulation_steps=accumulation,
-        max_steps=sft.max_steps or whole_steps(config, rows),
+        max_steps=sft_steps(config, rows),
         learning_rate=sft.lr * model.lr_scale.sft,
         lr_scheduler_type=sft.scheduler,
         warmup_steps=sft.warmup_steps,

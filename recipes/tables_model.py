@@ -12,8 +12,7 @@ from data_prep.atomic import read_jsonl
 from data_prep.errors import UserError
 from recipes.grid_scores import Score
 from recipes.run_dir import RunDir
-from recipes.statistics import bootstrap_ci
-from recipes.tables_monosr import MonoColumn, plain_mean
+from recipes.tables_monosr import MonoColumn
 from recipes.tables_published import HUMAN, Column, Number
 
 BEST, SECOND = 1, 2
@@ -111,14 +110,7 @@ def measured(
     threshold: float | None = None,
 ) -> Score | None:
     """Our number of a column; None where no question was answered, or not every one was read in this mode."""
-    chosen = [p for p in predictions if column.takes(p)]
-    if isinstance(column, MonoColumn) and column.parts:
-        return plain_mean(chosen, column, mode)
-    values = [column.value(p, mode, threshold) for p in chosen]
-    if not values or None in values:
-        return None
-    low, high = bootstrap_ci(values, [p["group"] for p in chosen])
-    return Score(sum(values) / len(values), low, high, len(values))
+    return column.score([p for p in predictions if column.takes(p)], mode, threshold)
 
 
 def rank(table: Table) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from recipes.grid_scores import Score, accuracy_of, parsed_of
+from recipes.grid_scores import Score, accuracy_of, mean_of, parsed_of
 from recipes.statistics import TAILS, resamples
 from recipes.tables_published import FOLDER, Number, Published
 from rewards.number import score_number
@@ -51,8 +51,6 @@ class MonoColumn:
     level: str = ""
     tolerance: float | None = None
     parts: tuple["MonoColumn", ...] = ()
-
-    boxes = False
 
     @property
     def heads(self) -> tuple[str, str]:
@@ -94,6 +92,15 @@ class MonoColumn:
         if not parsed:
             return None if parsed is None else 0.0
         return score_number(float(parsed), float(prediction["answer"]), self.tolerance)
+
+    def score(
+        self, predictions: Sequence[Mapping[str, Any]], mode: str, threshold: float | None
+    ) -> Score | None:
+        """Our number of the column, from the predictions that belong here."""
+        if self.parts:
+            return plain_mean(predictions, self, mode)
+        values = [self.value(p, mode, threshold) for p in predictions]
+        return mean_of(values, [p["group"] for p in predictions])
 
 
 def plain_mean(predictions: Sequence[Mapping[str, Any]], column: MonoColumn, mode: str) -> Score | None:

@@ -7,13 +7,13 @@ says why. `published/cvsbench_reward_curve.csv` is read off a figure, to about 0
 
 import csv
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from data_prep.cvsbench import normalise_category
-from recipes.grid_scores import accuracy_of, iou_of
+from recipes.grid_scores import Score, accuracy_of, iou_of, mean_of
 
 FOLDER = Path(__file__).parent / "published"
 LETTERS = "letters"  # the one table of ours that no paper has; see recipes.tables_letters
@@ -87,6 +87,13 @@ class Column:
         `threshold` is `reward.iou_threshold`, which a box's accuracy may rest on.
         """
         return iou_of(prediction, mode, threshold) if self.boxes else accuracy_of(prediction, mode)
+
+    def score(
+        self, predictions: Sequence[Mapping[str, Any]], mode: str, threshold: float | None
+    ) -> Score | None:
+        """Our number of the column, from the predictions that belong here."""
+        values = [self.value(p, mode, threshold) for p in predictions]
+        return mean_of(values, [p["group"] for p in predictions])
 
 
 @dataclass(frozen=True)

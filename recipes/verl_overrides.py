@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from data_prep.errors import UserError
 from data_prep.tokens import PATCH_SIZE
 from recipes import devices, held_out, reward_settings
+from recipes.step_counts import grpo_epoch, grpo_steps
 from recipes.trust import trusts_code
 from recipes.verl_schema import check_user_overrides
 
@@ -111,12 +112,11 @@ def total_steps(config: DictConfig, rows: int) -> int:
     Raises:
         UserError: there are fewer rows than one batch.
     """
-    in_epoch = rows // config.grpo.batch_size
-    if in_epoch == 0:
+    if grpo_epoch(config, rows) == 0:
         raise UserError(
             f"the RL set has {rows} rows, fewer than one batch (grpo.batch_size={config.grpo.batch_size})."
         )
-    return config.grpo.max_steps or in_epoch * config.grpo.epochs
+    return grpo_steps(config, rows)
 
 
 def micro_batch_size(config: DictConfig) -> int:
@@ -281,11 +281,10 @@ def _reward(config: DictConfig) -> dict[str, Any]:
 
 def _trainer(config: DictConfig, out: Path, steps: int, rows: int) -> dict[str, Any]:
     """Where verl writes, when it saves and when it stops; it always saves after the last step."""
-    in_epoch = rows // config.grpo.batch_size
     return {
         "trainer.nnodes": devices.nodes(config.cluster),
         "trainer.total_training_steps": steps,
-        "trainer.total_epochs": -(-steps // in_epoch),
+        "trainer.total_epochs": -(-steps // grpo_epoch(config, rows)),
         "trainer.save_freq": config.grpo.save_every,
         # The stage takes old ones away itself: verl would take the best one too.
         "trainer.max_actor_ckpt_to_keep": None,

@@ -6,6 +6,7 @@ from launch.estimate.advice import ways_out
 from launch.estimate.memory import GIB, Phase, cache_room
 from launch.estimate.setups import Setup
 from launch.estimate.speed import Seconds, grpo_step, sft, speeds
+from recipes.step_counts import grpo_steps, sft_steps
 
 # What a sum may be off by; docs/estimate.md compares it with published peaks.
 BELOW, ABOVE = 0.90, 1.45
@@ -133,12 +134,12 @@ def _seconds(setup: Setup) -> tuple[Seconds, str] | None:
     gpu, parameters, config = setup.config.cluster.gpu_type, setup.geometry.parameters, setup.config
     if setup.stage == "sft":
         section = config.sft
-        steps = section.max_steps or -(-setup.rows // section.batch_size) * section.epochs
+        steps = sft_steps(config, setup.rows)
         tokens = steps * section.batch_size * setup.tokens / 2
         return sft(parameters, tokens, gpu, setup.gpus), f"{steps:,} steps"
     if setup.stage == "grpo":
         section = config.grpo
-        steps = section.max_steps or setup.rows // section.batch_size * section.epochs
+        steps = grpo_steps(config, setup.rows)
         step = grpo_step(
             parameters, section.batch_size * section.group_size * setup.tokens / 2, gpu, setup.gpus
         )

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from launch.estimate.activations import Adapter, Batch, Numerics
 from launch.estimate.geometry import LINEAR, Geometry, find, of_build
 from launch.estimate.memory import Grpo, Phase, Sft, Trained, evaluation, grpo, sft
-from launch.local import used_gpus
+from recipes import devices
 from recipes.run_dir import RunDir
 from recipes.stages import Stage
 
@@ -116,10 +116,8 @@ class Setup:
 
     def _part(self, rank: int, dropout: float) -> Trained:
         model = self.config.model
-        targets = tuple(OmegaConf.select(model, "lora_targets", default=LINEAR))
-        known = tuple(name for name in targets if name in LINEAR)
-        frozen = OmegaConf.select(model, "freeze_vision", default=False)
-        return Trained(Adapter(rank, dropout, known) if rank else None, frozen)
+        known = tuple(name for name in model.lora_targets if name in LINEAR)
+        return Trained(Adapter(rank, dropout, known) if rank else None, model.freeze_vision)
 
     def _sets(self, key: str) -> bool:
         """Whether the user has verl's `key` on."""
@@ -166,4 +164,4 @@ def setups(config: DictConfig, stages: Sequence[Stage], geometry: Geometry) -> l
 
 
 def _gpus(stage: Stage) -> int:
-    return max(1, used_gpus(stage.config) * stage.config["cluster"].get("nodes", 1))
+    return max(1, devices.gpus(stage.config) * devices.nodes(stage.config["cluster"]))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from omegaconf import DictConfig
 
 from recipes import devices
+from recipes.step_counts import grpo_epoch, grpo_steps, sft_epoch, sft_whole
 
 
 def faults(config: DictConfig, stages: set[str]) -> Iterator[str]:
@@ -73,10 +74,9 @@ def _sft(config: DictConfig, rows: int | None) -> str:
     line = f"SFT: {shape} ({_unit(config)})"
     if rows is None:
         return f"{line}; the number of updates is known once prep is finished."
-    epoch = math.ceil(rows / sft.batch_size)
-    total = sft.max_steps or epoch * sft.epochs
-    less = f", of which sft.max_steps makes {total}" if sft.max_steps else ""
-    return f"{line}; {rows} rows make {epoch} updates an epoch, {epoch * sft.epochs} in all{less}."
+    less = f", of which sft.max_steps makes {sft.max_steps}" if sft.max_steps else ""
+    epoch, whole = sft_epoch(config, rows), sft_whole(config, rows)
+    return f"{line}; {rows} rows make {epoch} updates an epoch, {whole} in all{less}."
 
 
 def _grpo(config: DictConfig, rows: int | None) -> str:
@@ -92,8 +92,7 @@ def _grpo(config: DictConfig, rows: int | None) -> str:
     )
     if rows is None:
         return f"{line}; the number of steps is known once prep is finished."
-    epoch = rows // grpo.batch_size
-    total = grpo.max_steps or epoch * grpo.epochs
+    epoch, total = grpo_epoch(config, rows), grpo_steps(config, rows)
     left = rows % grpo.batch_size
     out = f" ({left} rows of each are left out)" if left else ""
     return (

@@ -75,13 +75,19 @@ def snapshot(repository: str) -> Path | None:
     return Path(found).parent if isinstance(found, str) else None
 
 
+def _base_folder(config: DictConfig) -> Path | None:
+    """The folder of `model.path`, its own or that of the cache; None where the model is not here."""
+    path = config.model.path
+    if path is None or Path(path).is_dir():
+        return None if path is None else Path(path)
+    return None if is_folder(path) else snapshot(path)
+
+
 def tokenizer_folder(config: DictConfig, stages: Sequence[Stage]) -> Path | None:
     """A folder with the tokenizer that the stages use, where one is at hand."""
     folders = [stage.path / "checkpoint" for stage in stages if stage.name in CHECKPOINT_STAGES]
-    if config.model.build is None and config.model.path is not None:
-        own = Path(config.model.path)
-        cached = None if own.is_dir() or is_folder(config.model.path) else snapshot(config.model.path)
-        folders = [own if cached is None else cached, *folders]
+    if config.model.build is None and (own := _base_folder(config)):
+        folders = [own, *folders]
     return next((folder for folder in folders if (folder / "tokenizer.json").is_file()), None)
 
 
@@ -98,11 +104,8 @@ def _offline(config: DictConfig) -> str | None:
 
 def _folders(config: DictConfig, stages: Sequence[Stage], ahead: set[str]) -> Iterator[tuple[str, Path]]:
     """Every model that a stage ahead starts from and that stands here, with what it is called."""
-    if "sft" in ahead and config.model.build is None and config.model.path is not None:
-        path = Path(config.model.path)
-        cached = None if path.is_dir() or is_folder(config.model.path) else snapshot(config.model.path)
-        if path.is_dir() or cached is not None:
-            yield f"model.path={config.model.path}", path if cached is None else cached
+    if "sft" in ahead and config.model.build is None and (own := _base_folder(config)):
+        yield f"model.path={config.model.path}", own
     users = {"base": {"sft", *ONE_CHECKPOINT}, "sft": {"grpo", *ONE_CHECKPOINT}, "grpo": {*ONE_CHECKPOINT}}
     for stage in stages:
         # One that counts its steps has left a model.

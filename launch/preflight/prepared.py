@@ -12,7 +12,7 @@ from data_prep.errors import UserError
 from data_prep.prompts import prompt_of_set
 from data_prep.rows import Row
 from launch.preflight.models import tokenizer_folder
-from recipes.length_budget import NAMED
+from recipes.length_budget import NAMED, in_words, named
 from recipes.row_lengths import Lengths, Measure, summarise
 from recipes.run_dir import RunDir
 from recipes.stages import Stage
@@ -214,4 +214,4 @@ def _handed_over(prep: Path, ahead: set[str]) -> bool:
 
 
 def _first(found: Lengths) -> str:
-    return "; ".join(f"{row_id} ({tokens} tokens)" for row_id, tokens in list(found.above.items())[:NAMED])
+    return named(in_words(found.above))

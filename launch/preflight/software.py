@@ -7,8 +7,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from data_prep.errors import UserError
 from launch import machine
-from launch.local import used_gpus
 from recipes import VERL, reward_settings, sft_arguments
+from recipes.devices import gpus
 
 
 def on_slurm(config: DictConfig) -> bool:
@@ -31,7 +31,7 @@ def reward(config: DictConfig) -> Iterator[str]:
 
 def devices(config: DictConfig) -> Iterator[str]:
     """GPUs that are wanted and not here. A login node needs none."""
-    wanted = used_gpus(OmegaConf.to_container(config))  # type: ignore[arg-type]
+    wanted = gpus(config)
     have = len(machine.gpus())
     if on_slurm(config):
         return
@@ -61,7 +61,7 @@ def packages(config: DictConfig, names: set[str]) -> Iterator[str]:
     trains_here = bool(machine.gpus()) or (on_slurm(config) and not in_container(config))
     if "grpo" in names and cuda and trains_here and machine.version("vllm") is None:
         yield "GRPO on GPUs needs vllm: pip install 'spatial-recipes[gpu]'."
-    sharded = used_gpus(OmegaConf.to_container(config)) > 1 and config.sft.shard in ("zero2", "zero3")  # type: ignore[arg-type]
+    sharded = gpus(config) > 1 and config.sft.shard in ("zero2", "zero3")
     if "sft" in names and sharded and trains_here and machine.version("deepspeed") is None:
         install = "pip install 'spatial-recipes[gpu]'"
         yield f"sft.shard={config.sft.shard} needs deepspeed: {install}, or set sft.shard=fsdp."

@@ -17,7 +17,7 @@ from data_prep.errors import UserError
 from launch.pipeline import shown
 from launch.slurm import queue
 from launch.slurm.render import CELLS, COLLECT, NODES, Needs, needs, script
-from launch.slurm.submit import new_script, submit, variables
+from launch.slurm.submit import new_script, submit, variables, waits
 from recipes import devices
 from recipes.grid import Grid, Planned, all_stages, needed_by
 from recipes.grid_state import CellState
@@ -74,9 +74,8 @@ def submit_grid(
     for planned in mine:
         for stage in own_stages(work, planned):
             stage.check()
-    new: list[str] = []
     known = {stage.hash: set(queue.alive(stage.path)) for stage in before}
-    try:
+    with queue.together() as new:
         submit(before, work[0].config, asked)
         after = []
         for stage in before:
@@ -88,12 +87,9 @@ def submit_grid(
         array, collect = scripts(work, left, folder)
         job = _submit(folder, CELLS, new_script(folder / FOLDER, array), "array", after, work, len(left))
         new.append(job)
-        print(f"{grid.name}: {len(left)} of {len(work)} cells as array {job}{_waits(after)}")
+        print(f"{grid.name}: {len(left)} of {len(work)} cells as array {job}{waits(after)}")
         tables = _submit(folder, COLLECT, new_script(folder, collect), "collect", [job], work)
         print(f"tables: job {tables} after {job}, in {shown(folder)}", flush=True)
-    except BaseException:
-        queue.cancel(new)
-        raise
     return 0
 
 
@@ -136,10 +132,6 @@ def _submit(
     job = queue.sbatch(path, after, kind="afterany", variables=names)
     queue.record(folder, job, kind, stage, path, after, cells)
     return job
-
-
-def _waits(after: Sequence[str]) -> str:
-    return f" after {', '.join(after)}" if after else ""
 
 
 def with_queue(states: Sequence[CellState], folder: Path) -> list[CellState]:

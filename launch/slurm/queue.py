@@ -6,11 +6,12 @@
 A state is Slurm's own word, PENDING, RUNNING, COMPLETED, FAILED, CANCELLED, TIMEOUT, NODE_FAIL, ...
 """
 
+import contextlib
 import datetime
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,19 @@ def cancel(jobs: Sequence[str]) -> None:
     answer = _slurm("scancel", *jobs)
     if answer.returncode:
         raise UserError(f"Slurm does not cancel {', '.join(jobs)}: {_said(answer)}")
+
+
+@contextlib.contextmanager
+def together() -> Iterator[list[str]]:
+    """Yield a list for the ids of jobs that belong together: on an error all of them leave the queue."""
+    jobs: list[str] = []
+    try:
+        yield jobs
+    except BaseException:
+        cancel(jobs)
+        if jobs:
+            print(f"taken off the queue again: job {', '.join(jobs)}", flush=True)
+        raise
 
 
 def record(

@@ -27,8 +27,7 @@ def submit(stages: Sequence[Stage], config: DictConfig, asked: str, report: Path
             was made by another configuration.
     """
     jobs: dict[str, str] = {}  # stage's hash -> job
-    new: list[str] = []
-    try:
+    with queue.together() as new:
         for number, stage in enumerate(stages, 1):
             place = f"[{number}/{len(stages)}] {label(stage)}"
             if stage.finished:
@@ -41,14 +40,9 @@ def submit(stages: Sequence[Stage], config: DictConfig, asked: str, report: Path
             after = [jobs[s.hash] for s in stage.inputs.values() if s.hash in jobs]
             jobs[stage.hash] = job = _submit_stage(stage, after, asked)
             new.append(job)
-            _say(f"{place}: job {job}{_waits(after)}, in {shown(stage.path)}")
+            _say(f"{place}: job {job}{waits(after)}, in {shown(stage.path)}")
         if report is not None:
             _submit_report(report, config, list(jobs.values()), new)
-    except BaseException:
-        queue.cancel(new)
-        if new:
-            _say(f"taken off the queue again: job {', '.join(new)}")
-        raise
     return 0
 
 
@@ -93,7 +87,7 @@ def _submit_report(folder: Path, config: DictConfig, after: Sequence[str], new: 
     job = queue.sbatch(script, after, variables=variables(container))
     new.append(job)
     queue.record(folder, job, "stage", REPORT, script, after)
-    _say(f"report: job {job}{_waits(after)}, in {shown(folder)}")
+    _say(f"report: job {job}{waits(after)}, in {shown(folder)}")
 
 
 def new_script(folder: Path, text: str) -> Path:
@@ -121,7 +115,7 @@ def _key_names(config: Mapping[str, Any]) -> Iterator[str | None]:
             yield from _key_names(value)
 
 
-def _waits(after: Sequence[str]) -> str:
+def waits(after: Sequence[str]) -> str:
     return f" after {', '.join(after)}" if after else ""
 
 

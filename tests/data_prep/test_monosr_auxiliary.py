@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from monosr_boxes import random_scene, sample_scenes, turn
+from monosr_boxes import SAMPLES, random_scene, sample_scenes, turn
 from omegaconf import OmegaConf
 from PIL import Image
 
@@ -201,7 +201,7 @@ def test_boxes_go_with_a_picture_of_another_size(scene, store):
 
 def test_real_boxes_can_be_told():
     if not (scenes := sample_scenes()):
-        pytest.skip("the sample boxes are not there")
+        pytest.skip(f"the sample boxes are not at {SAMPLES}")
     for scene in scenes:
         assert sorted(objects_from_left(scene)) == list(range(len(scene)))
         for index in range(len(scene)):

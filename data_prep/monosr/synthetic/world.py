@@ -164,6 +164,11 @@ def _sizes(things: tuple[Thing, ...], thing: np.ndarray, draw: np.ndarray) -> np
     return np.round(mean * (1 + spread[..., None] * (2 * draw - 1)), 3)
 
 
+def _by_slot(pictures: int, slots: int, *parts: np.ndarray) -> tuple[np.ndarray, ...]:
+    """What stands in the cells of each picture, (pictures, cells, places, ...), as (pictures, slots, ...)."""
+    return tuple(part.reshape(pictures, slots, *part.shape[3:]) for part in parts)
+
+
 class _Room:
     """Cells of 2.4 m, three across and four deep: in each one large thing that may carry two small ones, or
     four medium ones, or nothing; above some of them hangs a lamp."""
@@ -211,14 +216,7 @@ class _Room:
         base[..., 2] = middle[None, :, None, 1] + offset[..., 1]
         base[:, :, 1:3, 1] = size[:, :, :1, 1]
         base[:, :, 7, 1] = self.clear + 0.3 * u[:, :, 7, 8]
-        flat = (n, self.slots)
-        return (
-            there.reshape(flat),
-            thing.reshape(flat),
-            size.reshape(*flat, 3),
-            base.reshape(*flat, 3),
-            yaw.reshape(flat),
-        )
+        return _by_slot(n, self.slots, there, thing, size, base, yaw)
 
     def _offsets(self, size: np.ndarray, yaw: np.ndarray, draw: np.ndarray) -> np.ndarray:
         """(..., 2) x and z of a thing from its cell's middle: inside its own part, whatever its yaw."""
@@ -270,14 +268,7 @@ class _Street:
         base[..., 2] = (self.first + (row + 0.5) * self.long)[None, :, None]
         base[..., 2] += np.where(traffic[None, :, None], 0, np.array([-1, 1]) * self.long / 4)
         base[..., 2] += np.maximum(half - reach, 0) * 0.9 * (2 * u[..., 8] - 1)
-        flat = (n, self.slots)
-        return (
-            there.reshape(flat),
-            thing.reshape(flat),
-            size.reshape(*flat, 3),
-            base.reshape(*flat, 3),
-            yaw.reshape(flat),
-        )
+        return _by_slot(n, self.slots, there, thing, size, base, yaw)
 
 
 class _Single:
