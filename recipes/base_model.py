@@ -12,12 +12,12 @@ the folder like any other checkpoint.
 import recipes.torch_setup  # noqa: F401
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     PreTrainedTokenizerFast,
@@ -31,8 +31,9 @@ from transformers import (
 from trl import SFTConfig
 
 from data_prep.atomic import read_jsonl
+from data_prep.monosr.synthetic.pretraining import Pretraining
 from data_prep.prompts import fixed_sentences, load_prompt, prompt_text
-from data_prep.rows import Row
+from data_prep.rows import Example, Row
 from data_prep.synthetic.captions import caption_examples
 from recipes import stop
 from recipes.backbone import load_model, load_processor
@@ -60,7 +61,10 @@ CHAT_TEMPLATE = (
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
 )
 PATCH, MERGE = 16, 2
+TEXTS = 2000  # prompts that the tokenizer learns from
 OFTEN = 0.01  # share of the prompts from which a line of theirs gets a token of its own
+
+Material = tuple[list[Example], list[str], list[str]]
 
 
 def run(run: RunDir) -> int:
@@ -68,17 +72,11 @@ def run(run: RunDir) -> int:
 
     Returns 0, or `stop.STOPPED` when its job asked it to end before the last step.
     """
-    config, prep = run.config, run.inputs["prep"]
-    prompt = load_prompt(prep.config.prompt)
+    config = run.config
     pretraining = config.model.build.pretraining
     initial = run.path / "initial"
-    count = max(pretraining.steps * pretraining.batch_size, pretraining.pictures)
-    captions = list(caption_examples(run.path / "pictures", config.seed, count, pretraining.pictures, prompt))
+    examples, prompts, answers = WORLDS[pretraining.world](run)
     if not initial.exists():
-        rows = [Row.from_json(record) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
-        rows = rows[:: max(1, len(rows) // 2000)]  # of every subset and category
-        prompts = [prompt_text(row, prompt) for row in rows]
-        answers = [*(row.reasoning or "" for row in rows), *(c.completion for c in captions[:500])]
         build(initial, config.model.build, prompts, answers, config.seed)
     processor = load_processor(str(initial), config.model)
     model = load_model(str(initial), config.model)
@@ -88,15 +86,46 @@ def run(run: RunDir) -> int:
             "pre-training",
             model,
             processor,
-            captions,
+            examples,
             _pretraining_arguments(config, run.path / "checkpoints"),
         )
         if stopped(trainer):
             return stop.STOPPED
         model = load_model(str(checkpoint_of(trainer)), config.model)
     save_model(run.path / "checkpoint", model, processor)
-    run.finish({"parameters": model.num_parameters(), "captions": len(captions), "steps": pretraining.steps})
+    run.finish({"parameters": model.num_parameters(), "examples": len(examples), "steps": pretraining.steps})
     return 0
+
+
+def _cvsbench(run: RunDir) -> Material:
+    """Captions, and the prompts and reasoning of the prepared set."""
+    config, prep = run.config, run.inputs["prep"]
+    prompt = load_prompt(prep.config.prompt)
+    pictures, count = config.model.build.pretraining.pictures, _count(config)
+    captions = list(caption_examples(run.path / "pictures", config.seed, count, pictures, prompt))
+    rows = [Row.from_json(record) for record in read_jsonl(prep.path / "rows" / "sft.jsonl")]
+    rows = rows[:: max(1, len(rows) // TEXTS)]  # of every subset and category
+    answers = [*(row.reasoning or "" for row in rows), *(c.completion for c in captions[:500])]
+    return captions, [prompt_text(row, prompt) for row in rows], answers
+
+
+def _monosr(run: RunDir) -> Material:
+    """Reading and seeing, and prompts from scenes of its own: one model for every kind of information."""
+    config = run.config
+    made = config.model.build.pretraining
+    prompt = load_prompt(OmegaConf.create({"format": "answer_only", "file": None}), aux="none")
+    source = Pretraining(run.path / "pictures", config.seed, made.pictures, made.side, prompt)
+    examples = source.examples(_count(config))
+    return examples, source.texts(TEXTS), [example.completion for example in examples[:500]]
+
+
+WORLDS: dict[str, Callable[[RunDir], Material]] = {"cvsbench": _cvsbench, "monosr": _monosr}
+"""`model.build.pretraining.world` -> examples in the order of learning, prompts and answers for tokens."""
+
+
+def _count(config: DictConfig) -> int:
+    pretraining = config.model.build.pretraining
+    return max(pretraining.steps * pretraining.batch_size, pretraining.pictures)
 
 
 def _pretraining_arguments(config: DictConfig, output: Path) -> SFTConfig:
@@ -128,15 +157,19 @@ def build(folder: Path, size: DictConfig, prompts: Sequence[str], answers: Seque
     texts, size and seed give the same weights.
     """
     set_seed(seed)
-    processor = _processor(_tokenizer(prompts, answers, size.vocabulary))
+    processor = _processor(_tokenizer(prompts, answers, size.vocabulary, size.single_digits))
     model = _model(processor.tokenizer, size)
     save_model(folder, model, processor)
     return model.num_parameters()
 
 
-def _tokenizer(prompts: Sequence[str], answers: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
+def _tokenizer(
+    prompts: Sequence[str], answers: Sequence[str], vocabulary: int, single_digits: bool
+) -> PreTrainedTokenizerFast:
     bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bytewise = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    digits = [pre_tokenizers.Digits(individual_digits=True)] if single_digits else []
+    bpe.pre_tokenizer = pre_tokenizers.Sequence([*digits, bytewise]) if digits else bytewise
     bpe.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(

@@ -30,6 +30,7 @@ from data_prep.monosr.auxiliary_rows import Item, all_with_auxiliary
 from data_prep.monosr.chunks import Read
 from data_prep.monosr.filter import Thresholds
 from data_prep.monosr.filter_report import FilterTally, write_report
+from data_prep.monosr.long_tail import marked, rare
 from data_prep.monosr.observed import Observed, observe_all
 from data_prep.monosr.options import Options
 from data_prep.monosr.produce import produce, rows_of
@@ -67,7 +68,8 @@ def run(run: RunDir) -> None:
     root = DataRoot(release_folder(run.path, config.data))
     prompt = load_prompt(config.prompt, aux=config.data.aux)
     taught = read_taught(config.teacher, root, prompt.format)
-    releases, observed = _observed(run, root)
+    releases, observed, categories = _observed(run, root)
+    tail = rare(categories, config.data.long_tail)
     wording, made = config.data.wording, {}
     for side in SIDES:
         size = len(releases[side])
@@ -98,6 +100,7 @@ def run(run: RunDir) -> None:
                     continue
                 outcome = finish(row, half := halves.get(row.group, "sft") if side == "train" else "test")
                 if isinstance(outcome, Row):
+                    outcome = marked(outcome, scene, frozenset(tail))
                     examples.add(outcome, scene)
                 yield half, outcome, scene
 
@@ -111,6 +114,7 @@ def run(run: RunDir) -> None:
     manifest = _manifest(run.path, config, root, releases, tally, made)
     manifest |= {"teacher": {"kind": config.teacher.kind, **taught.summary}}
     manifest |= {"prompt": {"format": config.prompt.format, "hash": prompt.hash}, "pictures": len(pictures)}
+    manifest |= {"long_tail": {name: categories[name] for name in tail}}
     run.finish(manifest)
     for name in UNFINISHED:
         shutil.rmtree(run.path / name, ignore_errors=True)
@@ -126,7 +130,7 @@ def audit(run: RunDir) -> int:
         UserError: a file of annotations is not there.
     """
     root = DataRoot(release_folder(run.path, run.config.data))
-    releases, _ = _observed(run, root)
+    releases, _, _ = _observed(run, root)
     found = Counter[str]()
 
     def records() -> Iterator[dict[str, Any]]:
@@ -141,11 +145,13 @@ def audit(run: RunDir) -> int:
     return 1 if found else 0
 
 
-def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str, Observed]]:
-    """Index and filter both sides, and write the report."""
+def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str, Observed], Counter[str]]:
+    """Index and filter both sides, and write the report; the last are the objects of each category that are
+    left to train on, 0 of one that is only tested."""
     data = run.config.data
     limits = Thresholds(**data.observability)
-    releases, observed, tally = {}, {}, FilterTally()
+    releases, observed, tally = {}, {}, FilterTally(data.questions.pixels)
+    categories = Counter[str]()
     for side in SIDES:
         splits = data.train_splits if side == "train" else data.test_splits
         files = find_annotations(root, data.sources, splits)
@@ -156,9 +162,16 @@ def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str
         with StepProgress(f"observability ({side})", len(releases[side])) as progress:
             folder = run.path / "observed" / side
             observed[side], own = observe_all(
-                releases[side], limits, folder, cores(), on_progress=progress.update
+                releases[side],
+                limits,
+                folder,
+                cores(),
+                separation=data.questions.pixels,
+                on_progress=progress.update,
             )
         tally.merge(own)
+        for name, count in own.categories.items():
+            categories[name] += count if side == "train" else 0
     left_out: dict[str, Counter[str]] = {}
     for release in releases.values():
         for path, index in zip(release.files, release.indexes, strict=True):
@@ -167,7 +180,7 @@ def _observed(run: RunDir, root: DataRoot) -> tuple[dict[str, Release], dict[str
             )
     summary = tally.summary(limits, left_out)
     write_report(run.path, tally, summary, lambda name: root.path / name)
-    return releases, observed
+    return releases, observed, categories
 
 
 def _ask(run: Path, config: DictConfig, release: Release, read: Read, side: str) -> dict[str, Any]:

@@ -96,7 +96,8 @@ def plan(cfg: DictConfig, name: str) -> Stage:
 def _upstream(cfg: DictConfig, name: str) -> list[str]:
     built = ["base"] if cfg.model.build is not None else []
     if name == "base":
-        return ["prep"]
+        # That of MonoSR brings scenes of its own, so that sets with other information start from one model.
+        return ["prep"] if cfg.model.build.pretraining.world == "cvsbench" else []
     if name == "sft":
         return ["prep", *built]
     if name == "grpo":

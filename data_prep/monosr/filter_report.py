@@ -23,6 +23,7 @@ from data_prep.splits import rank
 
 EXAMPLES = 3  # pictures of a reason
 SIDE = 960  # pixels of an example's longer side, at most
+COUNTED = ("pictures", "objects", "pictures_left", "objects_left", "pairs", "pairs_close")
 _FELL, _LEFT, _OTHER = (225, 40, 40), (40, 170, 60), (150, 150, 150)
 _MEASURE = {
     "truncated": "truncation", "occluded": "occlusion", "small": "area", "inconsistent": "discrepancy",
@@ -33,16 +34,26 @@ class FilterTally:
     """Counts of judged scenes, and of every reason the examples that chance (by the scene's id) has drawn.
 
     Tallies of several processes may be merged, in any order, to the same result.
+
+    Args:
+        separation: pixels; two objects whose projected centres lie closer are too close for a relation
+            (stage 4).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, separation: float = 0.0) -> None:
+        self.separation = separation
         self.counts: dict[str, Counter[str]] = {}
+        self.categories: Counter[str] = Counter()  # of the objects that are left
         self._examples: dict[tuple[str, str], list[tuple[float, str, Judged]]] = {}  # by reason and source
 
     def add(self, judged: Judged) -> None:
         counts = self.counts.setdefault(judged.full.source, Counter())
         left = int((judged.reasons < 0).sum())
         counts.update(pictures=1, pictures_left=int(left > 0), objects=len(judged.full), objects_left=left)
+        kept = np.flatnonzero(judged.reasons < 0)
+        self.categories.update(judged.full.categories[i] for i in kept)
+        close = _close(project(judged.full.center[kept], judged.full.K), self.separation)
+        counts.update(pairs=left * (left - 1) // 2, pairs_close=close)
         place = rank("example", judged.full.id, 0)
         for number, count in enumerate(np.bincount(judged.reasons[judged.reasons >= 0]).tolist()):
             if count:
@@ -52,6 +63,7 @@ class FilterTally:
     def merge(self, other: "FilterTally") -> None:
         for source, counts in other.counts.items():
             self.counts.setdefault(source, Counter()).update(counts)
+        self.categories.update(other.categories)
         for (reason, _), found in other._examples.items():
             for one in found:
                 self._offer(reason, one)
@@ -82,15 +94,21 @@ class FilterTally:
         for counts in self.counts.values():
             total.update(counts)
         return {
-            "thresholds": asdict(thresholds),
+            "thresholds": {**asdict(thresholds), "separation": self.separation},
             "sources": {name: _staged(self.counts[name]) for name in SOURCES if name in self.counts},
             "all": _staged(total),
             "unusable": {name: dict(found) for name, found in left_out.items()},
         }
 
 
+def _close(pixels: np.ndarray, separation: float) -> int:
+    """Pairs of points (n, 2) that lie less than `separation` pixels apart."""
+    one, other = np.triu_indices(len(pixels), 1)
+    return int((np.hypot(*(pixels[one] - pixels[other]).T) < separation).sum())
+
+
 def _staged(counts: Counter[str]) -> dict[str, Any]:
-    plain = {name: counts[name] for name in ("pictures", "objects", "pictures_left", "objects_left")}
+    plain = {name: counts[name] for name in COUNTED}
     return plain | {stage: {reason: counts[reason] for reason in own} for stage, own in STAGES.items()}
 
 
@@ -133,7 +151,11 @@ def _page(summary: dict[str, Any], named: Mapping[str, list[str]]) -> Iterator[s
             yield _line(reason.replace("_", " "), [c[stage][reason] for c in columns])
     yield _line("**objects left**", [c["objects_left"] for c in columns])
     yield _line("**pictures left**", [c["pictures_left"] for c in columns])
-    yield "\nStage 4, ambiguity, refuses questions, not objects."
+    yield _line("**4. ambiguity**", [c["pairs_close"] for c in columns])
+    yield _line("of pairs of objects", [c["pairs"] for c in columns])
+    apart = summary["thresholds"]["separation"]
+    yield "\nStage 4 refuses questions, not objects: how two lie to each other is not asked where"
+    yield f"their projected centres are less than {apart:g} px apart."
     yield "\nUnusable boxes by cause:\n"
     causes = list(dict.fromkeys(cause for own in summary["unusable"].values() for cause in own))
     yield "| source | " + " | ".join(cause.replace("_", " ") for cause in causes) + " |"

@@ -43,9 +43,12 @@ def observe_all(
     folder: Path,
     workers: int = 1,
     chunk: int = CHUNK,
+    separation: float = 0.0,
     on_progress: Callable[[int], None] = lambda images: None,
 ) -> tuple[Observed, FilterTally]:
     """Judge every scene and keep the judgement in `folder`. The result does not depend on `workers`.
+
+    `separation` (pixels) is counted by in the tally, and changes nothing else.
 
     Raises:
         UserError: a process was killed.
@@ -55,7 +58,7 @@ def observe_all(
     tally = FilterTally()
     numbers = list(range(-(-len(release) // chunk)))
     for done, (number, sizes, found, own) in enumerate(
-        in_processes(partial(_judge, release, thresholds, chunk), numbers, workers), start=1
+        in_processes(partial(_judge, release, thresholds, chunk, separation), numbers, workers), start=1
     ):
         lengths[number * chunk :][: len(sizes)] = sizes
         reasons[number] = found
@@ -68,14 +71,14 @@ def observe_all(
 
 
 def _judge(
-    release: Release, thresholds: Thresholds, chunk: int, number: int
+    release: Release, thresholds: Thresholds, chunk: int, separation: float, number: int
 ) -> tuple[int, np.ndarray, np.ndarray, FilterTally]:
     """Number of objects of each image of a chunk, their reasons, and the chunk's tally."""
     start = number * chunk
     sizes = np.zeros(min(chunk, len(release) - start), np.int64)
     places: list[int] = []
     found: list[np.ndarray] = []
-    tally = FilterTally()
+    tally = FilterTally(separation)
 
     def scenes() -> Iterator[Scene]:
         for place, scene in release.numbered(start, start + len(sizes)):

@@ -1,6 +1,9 @@
 """The observability filter: every limit, which stage an object falls at, and a report that adds up."""
 
+import itertools
 import json
+import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -171,6 +174,20 @@ def test_the_report_adds_up_and_shows_examples(tmp_path):
     assert green.sum() > 100
 
 
+def test_pairs_that_are_too_close_for_a_relation_are_counted():
+    full = next(scenes("Hypersim", 5, range(1)))
+    judged = Judged(full, np.where(np.arange(len(full)) == 0, 1, -1), {})  # the first one fell
+    pixels = project(full.center, full.K)[1:]
+    apart = [math.dist(one, other) for one, other in itertools.combinations(pixels, 2)]
+    limit = sorted(apart)[len(apart) // 3]
+    tally = FilterTally(limit)
+    tally.add(judged)
+    staged = tally.summary(Thresholds(), {})["all"]
+    assert staged["pairs"] == len(apart)
+    assert staged["pairs_close"] == len(apart) // 3
+    assert tally.categories == Counter(full.categories[1:])
+
+
 def test_tallies_merge_in_any_order():
     names = ("Hypersim", "SUNRGBD", "KITTI", "nuScenes")
     judged = [next(observe([s], Thresholds())) for name in names for s in scenes(name, 5, range(20))]
@@ -183,6 +200,7 @@ def test_tallies_merge_in_any_order():
     for part in reversed(parts):
         merged.merge(part)
     assert merged.counts == whole.counts
+    assert merged.categories == whole.categories
     names = [{r: [j.full.id for j in found] for r, found in tally.shown()} for tally in (merged, whole)]
     assert names[0] == names[1]
     assert [i.partition("/")[0] for i in names[0]["occluded"]] == ["SUNRGBD", "nuScenes", "Hypersim"]

@@ -100,6 +100,20 @@ def test_the_report_counts_both_sides(made):
     assert all((made.path / name).is_file() for name in named)
 
 
+def test_questions_about_rare_categories_are_marked(made):
+    tail = made.manifest["long_tail"]
+    counts = json.loads((made.path / "manifest.json").read_text())["long_tail"].values()
+    assert list(counts) == sorted(counts)
+    found = rows(made)
+    named: dict[bool, set[str]] = {True: set(), False: set()}
+    for row in (row for part in found.values() for row in part):
+        assert row.meta.get("long_tail", True) is True
+        words = " ".join(row.meta["names"])
+        named["long_tail" in row.meta].update(name for name in tail if name in words)
+    assert named[True]
+    assert not named[False]
+
+
 def snapshot(run: RunDir) -> dict[str, object]:
     files = {str(p.relative_to(run.path)): p.read_bytes() for p in sorted(run.path.rglob("*")) if p.is_file()}
     manifest = json.loads(files.pop("manifest.json"))

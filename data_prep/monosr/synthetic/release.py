@@ -15,8 +15,8 @@ from data_prep.monosr.synthetic import world
 from data_prep.monosr.synthetic.render import render
 from data_prep.monosr.synthetic.things import THINGS, categories
 
-FIRST = {"train": 0, "val": 1_000_000, "test": 2_000_000}
-"""Number of a split's first picture: splits never share one."""
+FIRST = {"train": 0, "val": 1_000_000, "test": 2_000_000, "pretraining": 3_000_000}
+"""Number of a split's first picture: splits never share one. The last is no split of a release."""
 
 
 def write_release(
@@ -48,7 +48,7 @@ def write_release(
                 continue
             numbers = range(FIRST[split], FIRST[split] + count)
             made = (
-                _drawn(root, source, seed, numbers, side, split)
+                drawn(root, source, seed, numbers, side, split)
                 if draw
                 else _told(source, seed, numbers, side, split)
             )
@@ -64,10 +64,10 @@ def _told(
         yield scene, np.full((len(scene), 4), -1.0)
 
 
-def _drawn(
+def drawn(
     root: Path, source: str, seed: int, numbers: range, side: int | None, split: str
 ) -> Iterator[tuple[Scene, np.ndarray]]:
-    """Scenes whose pictures are written on the way, with the tight 2D boxes."""
+    """Scenes whose pictures are written below `root` on the way, with the tight 2D boxes (n, 4)."""
     K, width, height = world.camera(source, side)
     domain = SOURCES[source]
     things = THINGS[domain]

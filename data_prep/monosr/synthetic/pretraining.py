@@ -1,0 +1,171 @@
+"""What the tiny base model of MonoSR is pre-trained on: to read, to see, and answers that know nothing.
+
+A real base model copies a number out of a text, writes it in another unit, says which of two is larger, names
+what a photo shows and keeps to an answer tag before it is trained here. The tiny one learns just that, on
+scenes of its own. Lists of boxes have sizes by lot, so that nothing can be guessed from a name; questions of
+the benchmark come with answers by lot, which teach the tag and leave it at chance.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from data_prep.monosr.auxiliary import auxiliary_text, names_of, objects_from_left, objects_of
+from data_prep.monosr.auxiliary_text import box_words, object_lines
+from data_prep.monosr.auxiliary_words import UNITS, VARIANTS
+from data_prep.monosr.filter import Thresholds, observe
+from data_prep.monosr.generate import questions_of
+from data_prep.monosr.options import Options
+from data_prep.monosr.questions.numbers import WORDS, rounded, written
+from data_prep.monosr.scene import SOURCES, Scene
+from data_prep.monosr.synthetic.release import FIRST, drawn
+from data_prep.prompts import PromptSpec, build_messages, fixed_sentences, prompt_text
+from data_prep.rows import Example, ImageRef, Row
+from rewards.units import UNITS as METRES
+
+SPLIT = "pretraining"  # its pictures are those of no split of a release
+REQUEST = "Describe the photo."
+FIELDS = ("length", "height", "width")
+OTHER_UNITS = {"metres": ("cm", "mm"), "centimetres": ("m", "mm")}
+SYMBOLS = {"metres": "m", "centimetres": "cm"}
+# Of the blocks, how many of each kind. Whole boxes come most often: copying is learned from long answers.
+SHARES = {"box": 5, "field": 2, "unit": 2, "more": 1, "caption": 3, "guess": 1}
+BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
+STRETCH = (0.4, 2.5)  # of the sizes in a list
+NEAREST = 6  # objects that a caption tells
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture with the scene that the filter left, and questions about it."""
+
+    path: Path
+    scene: Scene
+    rows: Sequence[Row]
+
+
+class Pretraining:
+    """Examples and texts about `pictures` scenes, drawn below `folder`. The same seed gives the same ones.
+
+    Args:
+        side: a picture has as many pixels as a square of that side.
+        prompt: asks the questions that are answered by lot.
+    """
+
+    def __init__(self, folder: Path, seed: int, pictures: int, side: int, prompt: PromptSpec) -> None:
+        self.seed, self.prompt = seed, prompt
+        self.shown = list(_shown(folder, seed, pictures, side))
+
+    def examples(self, count: int) -> list[Example]:
+        """`count` examples, to be learned in this order, in blocks of one kind."""
+        kinds, weights = list(SHARES), list(SHARES.values())
+        made = []
+        for number in range(count):
+            (kind,) = random.Random(f"kinds/{self.seed}/{number // BLOCK}").choices(kinds, weights)
+            made.append(self._example(kind, random.Random(f"examples/{self.seed}/{number}")))
+        return made
+
+    def texts(self, count: int) -> list[str]:
+        """`count` prompts of questions, with every kind of auxiliary information in turn."""
+        rng = random.Random(f"texts/{self.seed}")
+        variants = list(VARIANTS.values())
+        found = []
+        for number in range(count):
+            shown = rng.choice(self.shown)
+            row, scene = rng.choice(shown.rows), shown.scene
+            variant = variants[number % len(variants)]
+            indices = objects_from_left(scene) if variant.all else objects_of(row, scene)
+            if variant != VARIANTS["none"]:
+                told = auxiliary_text(scene, indices, names_of(row, scene), variant)
+                row = replace(row, meta={**row.meta, "aux": {"text": told}})
+            role = "numbered" if variant.marks else "frame"
+            found.append(prompt_text(replace(row, images=(ImageRef(row.group, role),)), self.prompt))
+        return found
+
+    def _example(self, kind: str, rng: random.Random) -> Example:
+        shown = rng.choice(self.shown)
+        if kind == "caption":
+            return self._asked([REQUEST], rng, caption(shown.scene), shown.path)
+        if kind == "more":
+            one, other = (round(rng.uniform(0.1, 9.99), 2) for _ in range(2))
+            answer = "yes" if one > other else "no"
+            return self._asked([f"Is {one:.2f} more than {other:.2f}?"], rng, f"<answer>{answer}</answer>")
+        if kind == "guess":
+            path = str(shown.path)
+            row = rng.choice([row for row in shown.rows if row.task != "og"])  # whose options are long
+            row = replace(row, images=(ImageRef(path, "frame"),))
+            return Example(build_messages(row, self.prompt), f"<answer>{_lot(row, rng)}</answer>", (path,))
+        return self._read(kind, rng.choice(shown.rows), shown.scene, rng)
+
+    def _read(self, kind: str, row: Row, scene: Scene, rng: random.Random) -> Example:
+        """Of a list of boxes, one as a whole, or one of its sizes, in the list's unit or another."""
+        stretch = [[rng.uniform(*STRETCH) for _ in FIELDS] for _ in scene.ids]
+        scene = replace(scene, size=scene.size * np.array(stretch))
+        names, indices = names_of(row, scene), objects_of(row, scene)
+        lines = object_lines(scene, indices, names, numbered=rng.random() < 0.5, boxes=True)
+        index = rng.choice(indices)
+        name = names.get(index, scene.categories[index])
+        if kind == "box":
+            return self._asked([*lines, f"Copy the box of {name}."], rng, box_words(scene, index))
+        field, unit = rng.randrange(len(FIELDS)), UNITS[scene.domain]
+        told = round(scene.size[index, field] * unit.scale, unit.digits)
+        if kind == "field":
+            answer, request = (
+                f"{told:.{unit.digits}f} {SYMBOLS[unit.name]}",
+                f"Copy the {FIELDS[field]} of {name}.",
+            )
+        else:
+            other = rng.choice(OTHER_UNITS[unit.name])
+            answer = f"{written(rounded(told / unit.scale / METRES[other][1]))} {other}"
+            request = f"Write the {FIELDS[field]} of {name} in {rng.choice(WORDS[other])}."
+        return self._asked([*lines, request], rng, f"<answer>{answer}</answer>")
+
+    def _asked(
+        self, lines: list[str], rng: random.Random, answer: str, picture: Path | None = None
+    ) -> Example:
+        """Behind a few sentences that prompts begin with, so that nothing hangs on what stands before."""
+        before = rng.sample(fixed_sentences(), rng.randint(0, 3))
+        content = [{"type": "text", "text": "\n".join([*before, *lines])}]
+        if picture is None:
+            return Example([{"role": "user", "content": content}], answer, ())
+        return Example([{"role": "user", "content": [{"type": "image"}, *content]}], answer, (str(picture),))
+
+
+def caption(scene: Scene) -> str:
+    """The nearest objects from left to right: name, place across the picture in tenths, distance and height.
+
+    For example "bed at 3, 4.1 m away, 0.6 m high". Distances are those of the centre along the view.
+    """
+    middle = (scene.box2d[:, 0] + scene.box2d[:, 2]) / 2 / scene.width
+    nearest = set(np.argsort(scene.center[:, 2])[:NEAREST].tolist())
+    return "\n".join(
+        f"{scene.categories[i]} at {min(9, int(10 * middle[i]))}, {scene.center[i, 2]:.1f} m away, "
+        f"{scene.size[i, 1]:.1f} m high"
+        for i in objects_from_left(scene)
+        if i in nearest
+    )
+
+
+def _lot(row: Row, rng: random.Random) -> str:
+    """An answer of the row's form that has nothing to do with the question."""
+    if row.options is not None:
+        return rng.choice(list(row.options))
+    if row.answer_type == "yes_no":
+        return rng.choice(("yes", "no"))
+    return f"{written(rounded(10 ** rng.uniform(-0.5, 2.5)))} {row.unit}"
+
+
+def _shown(folder: Path, seed: int, pictures: int, side: int) -> Iterator[Shown]:
+    for place, source in enumerate(SOURCES):
+        count = pictures // len(SOURCES) + (place < pictures % len(SOURCES))
+        numbers = range(FIRST[SPLIT], FIRST[SPLIT] + count)
+        scenes = (scene for scene, _ in drawn(folder, source, seed, numbers, side, SPLIT))
+        for judged in observe(scenes, Thresholds()):
+            if judged.scene is None:
+                continue
+            rows = questions_of(judged.scene, Options(per_format=1, situational=0), seed, judged.full)
+            if rows:
+                yield Shown(folder / judged.scene.image, judged.scene, rows)
