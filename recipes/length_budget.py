@@ -65,7 +65,11 @@ def lengths(rows: Iterable[Row], prompt: PromptSpec, processor: Any) -> Iterable
 
 def too_long(rows: Iterable[Row], prompt: PromptSpec, processor: Any, limit: int) -> dict[str, int]:
     """Row id to tokens, of the rows whose prompt has more than `limit` tokens."""
-    return {row.id: tokens for row, tokens in lengths(rows, prompt, processor) if tokens > limit}
+    return _above({row.id: tokens for row, tokens in lengths(rows, prompt, processor)}, limit)
+
+
+def _above(tokens: dict[str, int], limit: int) -> dict[str, int]:
+    return {row_id: count for row_id, count in tokens.items() if count > limit}
 
 
 def forewarn(rows: Iterable[Row], prompt: PromptSpec, processor: Any, model: DictConfig) -> None:
@@ -84,14 +88,15 @@ def forewarn(rows: Iterable[Row], prompt: PromptSpec, processor: Any, model: Dic
 
 def check(
     what: str, rows: Sequence[Row], prompt: PromptSpec, processor: Any, model: DictConfig, folder: Path
-) -> None:
-    """Return when every prompt fits; say how many pictures the image budget scales down.
+) -> dict[str, int]:
+    """Row id to the tokens of its prompt, when every one fits; say how many pictures are scaled down.
 
     Raises:
         UserError: some do not; `folder/too_long.jsonl` lists them all with their lengths.
     """
     limit = model.max_prompt_tokens
-    faults = too_long(rows, prompt, processor, limit)
+    tokens = {row.id: count for row, count in lengths(rows, prompt, processor)}
+    faults = _above(tokens, limit)
     target = folder / "too_long.jsonl"
     if faults:
         write_jsonl(target, ({"id": i, "tokens": n, "limit": limit} for i, n in faults.items()))
@@ -106,3 +111,4 @@ def check(
             f"model.max_image_tokens={model.max_image_tokens}",
             flush=True,
         )
+    return tokens

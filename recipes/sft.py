@@ -32,6 +32,7 @@ from recipes.backbone import load_model, load_processor
 from recipes.held_out import held_out_groups
 from recipes.model_card import card
 from recipes.model_folder import ModelFolder
+from recipes.row_lengths import CHARACTERS
 from recipes.run_dir import RunDir
 from recipes.step_counts import sft_steps, sft_whole
 from recipes.sft_trainer import checkpoint_of, stopped, train
@@ -63,7 +64,7 @@ def run(run: RunDir) -> int:
         raise UserError(f"{prep.path}/rows/sft.jsonl has no rows; look at {prep.path}/manifest.json.")
     base = checkpoint_path(run, "base")
     processor = load_processor(base, config.model)
-    length_budget.check("SFT", rows, prompt, processor, config.model, run.path)
+    tokens = length_budget.check("SFT", rows, prompt, processor, config.model, run.path)
     rl_rows = map(Row.from_json, read_jsonl(prep.path / "rows" / "rl.jsonl"))
     length_budget.forewarn(rl_rows, prompt, processor, config.model)
     aside = held_out_groups(
@@ -85,6 +86,7 @@ def run(run: RunDir) -> int:
         sft_whole(config, len(kept)),
         [example(row, prompt, images) for row in rows if row.group in aside],
         config.sft.keep_checkpoints,
+        [tokens[row.id] + len(row.reasoning or "") / CHARACTERS for row in kept],
     )
     if stopped(trainer):
         return stop.STOPPED

@@ -18,6 +18,7 @@ from data_prep.atomic import JsonlLog
 from data_prep.rows import Example
 from recipes import checkpoints, stop
 from recipes.backbone import parameter_counts
+from recipes.length_order import LengthOrder
 from recipes.progress import StepProgress
 from recipes.run_dir import RunDir
 from recipes.sft_stop import SaveAndStop
@@ -38,6 +39,7 @@ def train(
     schedule_steps: int = 0,
     validation: Sequence[Example] = (),
     keep: int = 1,
+    lengths: Sequence[float] = (),
 ) -> "ScheduledTrainer":
     """Train `model` on the completions of `examples`, from `run`'s last whole checkpoint if there is one.
 
@@ -48,6 +50,7 @@ def train(
         schedule_steps: the learning rate goes down over so many steps where these are more than are taken.
         validation: held-out examples, measured at every step that is saved.
         keep: checkpoints that stand at any time, besides the best.
+        lengths: of every example, about; then those of an update meet by length (`recipes.length_order`).
     """
     trainer = ScheduledTrainer(
         model=model,
@@ -58,7 +61,7 @@ def train(
         callbacks=[MetricsCallback(run, title)],
         peft_config=adapter,
     )
-    trainer.schedule_steps, trainer.keep = schedule_steps, keep
+    trainer.schedule_steps, trainer.keep, trainer.lengths = schedule_steps, keep, lengths
     trainer.counts = parameter_counts(trainer.model)  # before it is cut up over processes
     trainer.remove_callback(PrinterCallback)
     if stop.listens(run.config):
@@ -132,10 +135,18 @@ class ScheduledTrainer(SFTTrainer):
 
     schedule_steps = 0
     keep = 1
+    lengths: Sequence[float] = ()
     counts: dict[str, int]
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         return super().create_scheduler(max(num_training_steps, self.schedule_steps), optimizer)
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        micro_batches = self.args.gradient_accumulation_steps * self.args.world_size
+        if not self.lengths or micro_batches == 1 or self.args.train_sampling_strategy != "random":
+            return super()._get_train_sampler(train_dataset)
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        return LengthOrder(self.lengths, self.args.train_batch_size * micro_batches, seed)
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """None: trl's would name neither data nor recipe; `recipes.model_card` writes one that does."""

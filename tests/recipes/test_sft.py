@@ -90,14 +90,17 @@ def test_the_checkpoint_reloads_identically_and_differs_from_the_base(trained):
     assert any(not torch.equal(base[key], value) for key, value in saved.items())
 
 
-def test_an_interrupted_run_ends_where_an_undisturbed_one_does(trained, tiny):
+@pytest.mark.parametrize("micro", [8, 2])
+def test_an_interrupted_run_ends_where_an_undisturbed_one_does(trained, tiny, micro):
     """Two steps, then the rest: the weights equal those of four steps in a row."""
     import torch
     from safetensors.torch import load_file
 
     from recipes import sft
 
-    run = plan(tiny("sft.max_steps=4", "sft.warmup_steps=9", *STEPS), "sft").open()
+    run = plan(
+        tiny("sft.max_steps=4", "sft.warmup_steps=9", *STEPS, f"model.sft_micro_batch_size={micro}"), "sft"
+    ).open()
     sft.run(run)
     whole = load_file(run.path / "checkpoint" / "model.safetensors")
     shutil.rmtree(run.path / "checkpoint")
