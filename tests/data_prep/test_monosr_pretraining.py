@@ -9,7 +9,7 @@ from PIL import Image
 
 from data_prep.monosr.long_tail import rare
 from data_prep.monosr.synthetic import pretraining
-from data_prep.monosr.synthetic.pretraining import BLOCK, REQUEST, SHARES, Pretraining, caption
+from data_prep.monosr.synthetic.pretraining import BLOCK, FIRST_READING, LATER, REQUEST, Pretraining, caption
 from data_prep.prompts import load_prompt
 
 PROMPT = load_prompt(OmegaConf.create({"format": "answer_only", "file": None}), aux="none")
@@ -99,25 +99,18 @@ def test_guesses_know_nothing(asked):
         assert content in {*"ABCD", "yes", "no"} or re.fullmatch(r"[\d.]+ (m|cm|mm|ft|m2|cm2|ft2)", content)
 
 
-def test_blocks_are_of_one_kind_and_every_kind_comes(source, asked):
+def test_reading_comes_first_and_alone_then_blocks_of_all(asked):
     def kind(number: int) -> str:
         text, _, images = asked[number]
-        if images:
-            return "caption" if text.endswith(REQUEST) else "guess"
-        return next(
-            name
-            for name, words in (
-                ("more", " more than "),
-                ("box", "Copy the box"),
-                ("field", "Copy"),
-                ("unit", "Write"),
-            )
-            if words in text.split("\n")[-1]
-        )
+        if not images:
+            return "reading"
+        return "caption" if text.endswith(REQUEST) else "guess"
 
-    blocks = [{kind(n) for n in range(start, start + BLOCK)} for start in range(0, len(asked), BLOCK)]
+    first = int(FIRST_READING * len(asked)) // BLOCK * BLOCK
+    assert {kind(number) for number in range(first)} == {"reading"}
+    blocks = [{kind(n) for n in range(start, start + BLOCK)} for start in range(first, len(asked), BLOCK)]
     assert all(len(block) == 1 for block in blocks)
-    assert set.union(*blocks) == set(SHARES)
+    assert set.union(*blocks) == set(LATER)
 
 
 def test_the_same_seed_gives_the_same(source, tmp_path):

@@ -7,7 +7,7 @@ the benchmark come with answers by lot, which teach the tag and leave it at chan
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,10 +31,13 @@ REQUEST = "Describe the photo."
 FIELDS = ("length", "height", "width")
 OTHER_UNITS = {"metres": ("cm", "mm"), "centimetres": ("m", "mm")}
 SYMBOLS = {"metres": "m", "centimetres": "cm"}
-# Of the blocks, how many of each kind. Whole boxes come most often: copying is learned from long answers.
-SHARES = {"box": 5, "field": 2, "unit": 2, "more": 1, "caption": 3, "guess": 1}
+# Kinds of reading and how often each comes: whole boxes most often, for copying is learned from long answers.
+READING = {"box": 4, "field": 2, "unit": 2, "more": 1}
+FIRST_READING = 0.6  # of the examples, before any picture is shown; copying sets in suddenly, and then stays
+LATER = {"reading": 1, "caption": 3, "guess": 1}  # blocks of the rest
 BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
 STRETCH = (0.4, 2.5)  # of the sizes in a list
+LISTED = 2  # objects of a list, at most
 NEAREST = 6  # objects that a caption tells
 
 
@@ -60,12 +63,14 @@ class Pretraining:
         self.shown = list(_shown(folder, seed, pictures, side))
 
     def examples(self, count: int) -> list[Example]:
-        """`count` examples, to be learned in this order, in blocks of one kind."""
-        kinds, weights = list(SHARES), list(SHARES.values())
+        """`count` examples, to be learned in this order: reading alone, then blocks of all."""
+        first = int(FIRST_READING * count) // BLOCK * BLOCK
         made = []
         for number in range(count):
-            (kind,) = random.Random(f"kinds/{self.seed}/{number // BLOCK}").choices(kinds, weights)
-            made.append(self._example(kind, random.Random(f"examples/{self.seed}/{number}")))
+            block = random.Random(f"blocks/{self.seed}/{number // BLOCK}")
+            kind = "reading" if number < first else _one_of(LATER, block)
+            rng = random.Random(f"examples/{self.seed}/{number}")
+            made.append(self._example(_one_of(READING, rng) if kind == "reading" else kind, rng))
         return made
 
     def texts(self, count: int) -> list[str]:
@@ -105,6 +110,7 @@ class Pretraining:
         stretch = [[rng.uniform(*STRETCH) for _ in FIELDS] for _ in scene.ids]
         scene = replace(scene, size=scene.size * np.array(stretch))
         names, indices = names_of(row, scene), objects_of(row, scene)
+        indices = rng.sample(indices, min(LISTED, len(indices)))
         lines = object_lines(scene, indices, names, numbered=rng.random() < 0.5, boxes=True)
         index = rng.choice(indices)
         name = names.get(index, scene.categories[index])
@@ -147,6 +153,10 @@ def caption(scene: Scene) -> str:
         for i in objects_from_left(scene)
         if i in nearest
     )
+
+
+def _one_of(weights: Mapping[str, int], rng: random.Random) -> str:
+    return rng.choices(list(weights), list(weights.values()))[0]
 
 
 def _lot(row: Row, rng: random.Random) -> str:
