@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+_line = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -46,7 +48,7 @@ def write_jsonl(path: Path, records: Iterable[dict[str, Any]]) -> int:
     count = 0
     with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as out:
         for record in records:
-            out.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+            out.write(_line(record) + "\n")
             count += 1
     return count
 
@@ -74,7 +76,7 @@ class JsonlLog:
 
     def append(self, *records: dict[str, Any]) -> None:
         """Write the records and hand them to the disk before returning."""
-        self._out.write("".join(json.dumps(r, ensure_ascii=False, allow_nan=False) + "\n" for r in records))
+        self._out.write("".join(_line(r) + "\n" for r in records))
         self._out.flush()
         os.fsync(self._out.fileno())
 
