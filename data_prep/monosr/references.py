@@ -8,13 +8,13 @@ that one sees. An object that nothing sets apart has no name, and is not asked a
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from data_prep.monosr.scene import Scene, project
+from data_prep.monosr.scene import Scene
 
 PIXELS = 20.0  # the paper's separation of what one can tell apart
 DISTANCE_RATIO, VOLUME_RATIO, HEIGHT_RATIO = 1.15, 1.4, 1.15
@@ -46,8 +46,7 @@ class AmbiguousReferenceError(ValueError):
     """A name fits two objects; the message says which."""
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(NamedTuple):
     """A name of one object.
 
     - `text`: with its article ("the chair nearest to the camera").
@@ -70,26 +69,6 @@ def noun(category: str) -> str:
     return NOUNS.get(lower, lower)
 
 
-class _Looks:
-    """What one sees of all objects of a picture, as lists in the scene's order."""
-
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
-        pixels = project(scene.center, scene.K)
-        self.u = pixels[:, 0].tolist()
-        self.distance = np.sqrt((scene.center**2).sum(1)).tolist()
-        self.volume = scene.size.prod(1).tolist()
-        self.height = scene.size[:, 1].tolist()
-        self.center = scene.center.tolist()
-        self.sound = (np.isfinite(scene.center).all(1) & (scene.size > 0).all(1)).tolist()
-
-
-def _first(values: Sequence[float], group: Sequence[int], apart: Callable[[float, float], bool]) -> list[int]:
-    """The objects of a group that may pass for the one of the lowest value."""
-    lowest = min(values[i] for i in group)
-    return [i for i in group if not apart(lowest, values[i])]
-
-
 def _by_pixels(low: float, high: float) -> bool:
     return high - low >= PIXELS
 
@@ -98,7 +77,9 @@ def _by_ratio(ratio: float, least: float = 0.0) -> Callable[[float, float], bool
     """Whether two positive values differ; negated ones are compared by size."""
 
     def apart(low: float, high: float) -> bool:
-        small, large = sorted((abs(low), abs(high)))
+        small, large = abs(low), abs(high)
+        if small > large:
+            small, large = large, small
         return large >= ratio * small and large - small >= least
 
     return apart
@@ -109,26 +90,48 @@ _BY_VOLUME = _by_ratio(VOLUME_RATIO)
 _BY_HEIGHT = _by_ratio(HEIGHT_RATIO)
 
 
-def _minus(values: Sequence[float]) -> list[float]:
-    return [-value for value in values]
-
-
-KINDS: dict[str, tuple[str, str, Callable[[_Looks], Sequence[float]], Callable[[float, float], bool]]] = {
-    "leftmost": ("the leftmost {}", "x", lambda s: s.u, _by_pixels),
-    "rightmost": ("the rightmost {}", "x", lambda s: _minus(s.u), _by_pixels),
-    "nearest": ("the {} nearest to the camera", "depth", lambda s: s.distance, _BY_DISTANCE),
-    "farthest": ("the {} farthest from the camera", "depth", lambda s: _minus(s.distance), _BY_DISTANCE),
-    "largest": ("the largest {}", "size", lambda s: _minus(s.volume), _BY_VOLUME),
-    "smallest": ("the smallest {}", "size", lambda s: s.volume, _BY_VOLUME),
-    "tallest": ("the tallest {}", "size", lambda s: _minus(s.height), _BY_HEIGHT),
+KINDS: dict[str, tuple[str, str, Callable[[float, float], bool]]] = {
+    "leftmost": ("the leftmost {}", "x", _by_pixels),
+    "rightmost": ("the rightmost {}", "x", _by_pixels),
+    "nearest": ("the {} nearest to the camera", "depth", _BY_DISTANCE),
+    "farthest": ("the {} farthest from the camera", "depth", _BY_DISTANCE),
+    "largest": ("the largest {}", "size", _BY_VOLUME),
+    "smallest": ("the smallest {}", "size", _BY_VOLUME),
+    "tallest": ("the tallest {}", "size", _BY_HEIGHT),
 }
-"""Kind -> text, what it gives away, the value of which the object has the lowest, when two values differ."""
+"""Kind -> text, what it gives away, when two values differ (`_Looks.values`)."""
+
+
+class _Looks:
+    """What one sees of all objects of a picture, in the scene's order. `values`: kind -> what the object that
+    it names has the lowest of."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.center = scene.center.tolist()
+        self.sound = (np.isfinite(scene.center).all(1) & (scene.size > 0).all(1)).tolist()
+        u, height, volume = scene.pixels[:, 0], scene.size[:, 1], scene.size.prod(1)
+        distance = np.sqrt((scene.center**2).sum(1))
+        values = (u, -u, distance, -distance, -volume, volume, -height)
+        self.values = {kind: value.tolist() for kind, value in zip(KINDS, values, strict=True)}
+        self.u = self.values["leftmost"]
+
+
+def _lowest(
+    values: Sequence[float], group: Sequence[int], apart: Callable[[float, float], bool]
+) -> int | None:
+    """The object of a group of two or more that has the lowest value, where no other one may pass for it."""
+    own = [values[i] for i in group]
+    lowest, second = sorted(own)[:2]
+    return group[own.index(lowest)] if apart(lowest, second) else None
+
+
 _ORDINALS = ("", "second ", "third ")
 
 
 class References:
     """The names of the objects of a picture: `names` has an entry for every object of `full`, by its place
-    there; it is empty for those that are not in `scene`.
+    there; it is empty for those that are not in `scene`. `nouns`: every object's category as one says it.
 
     Args:
         scene: the objects that may be asked about.
@@ -145,8 +148,9 @@ class References:
         self._looks = _Looks(full)
         places = {name: place for place, name in enumerate(full.ids)}
         groups: dict[str, list[int]] = defaultdict(list)
-        for place, category in enumerate(full.categories):
-            groups[noun(category)].append(place)
+        self.nouns = [noun(category) for category in full.categories]
+        for place, text in enumerate(self.nouns):
+            groups[text].append(place)
         wanted = {places[name] for name in scene.ids}
         found: dict[int, list[Name]] = {place: [] for place in wanted}
         for place in wanted:
@@ -172,26 +176,25 @@ class References:
             return
         if not all(self._looks.sound[i] for i in group):
             return  # one of them is seen, and no one knows where
-        for kind, (form, tells, value, apart) in KINDS.items():
-            if kind == "farthest" and self._looks.scene.domain == UNBOUNDED:
+        shown = not any(math.isnan(self._looks.u[i]) for i in group)
+        for kind, (form, tells, apart) in KINDS.items():
+            if (kind == "farthest" and self._looks.scene.domain == UNBOUNDED) or (tells == "x" and not shown):
                 continue
-            values = value(self._looks)
-            if any(math.isnan(values[i]) for i in group):
-                continue
-            fitting = _first(values, group, apart)
-            if len(fitting) == 1:
-                yield fitting[0], Name(form.format(text), kind, tells)
-        yield from self._counted(text, group)
+            place = _lowest(self._looks.values[kind], group, apart)
+            if place is not None:
+                yield place, Name(form.format(text), kind, tells)
+        if shown:
+            yield from self._counted(text, group)
         for anchor, distances in self._anchors.items():
-            fitting = _first(distances, group, _BY_DISTANCE)
-            if len(fitting) == 1:
-                form = f"the {text} nearest to the {noun(self._looks.scene.categories[anchor])}"
-                yield fitting[0], Name(form, "nearest to", "place", self._looks.scene.ids[anchor])
+            place = _lowest(distances, group, _BY_DISTANCE)
+            if place is not None:
+                form = f"the {text} nearest to the {self.nouns[anchor]}"
+                yield place, Name(form, "nearest to", "place", self._looks.scene.ids[anchor])
 
     def _counted(self, text: str, group: list[int]) -> Iterable[tuple[int, Name]]:
         """Those between the leftmost and the rightmost, where all of a few stand apart in the picture."""
         u = self._looks.u
-        if not 3 <= len(group) <= MOST_IN_A_ROW or any(math.isnan(u[i]) for i in group):
+        if not 3 <= len(group) <= MOST_IN_A_ROW:
             return
         row = sorted(group, key=lambda i: u[i])
         if all(_by_pixels(u[one], u[other]) for one, other in pairwise(row)):

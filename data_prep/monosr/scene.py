@@ -67,6 +67,11 @@ class Scene:
         local = CORNER_SIGNS[None] * self.size[:, None, :] / 2
         return np.einsum("nij,nkj->nki", self.R, local) + self.center[:, None, :]
 
+    @cached_property
+    def pixels(self) -> np.ndarray:
+        """(n, 2) pixels of the projected centres; NaN for those at or behind the camera."""
+        return project(self.center, self.K)
+
     def subset(self, keep: np.ndarray) -> "Scene":
         """The scene with the objects of `keep` alone, a boolean mask (n,) or indices."""
         indices = np.flatnonzero(keep) if keep.dtype == bool else keep

@@ -11,7 +11,8 @@ from monosr_oracle import Margins, Oracle
 
 from data_prep.monosr.generate import questions_of
 from data_prep.monosr.options import Options
-from data_prep.monosr.questions.facts import ACROSS, AHEAD, SIDES, Facts
+from data_prep.monosr.questions.facts import SIDES, Facts
+from data_prep.monosr.questions.frames import ACROSS, AHEAD
 from data_prep.monosr.scene import Scene
 
 OPTIONS = Options(per_format=2, situational=2, numeric_choice=True)

@@ -11,7 +11,8 @@ from monosr_scenes import random_scene
 from data_prep.errors import UserError
 from data_prep.monosr.generate import questions_of
 from data_prep.monosr.options import FORMATS, TASKS, Options
-from data_prep.monosr.questions.facts import DOWN, LEVEL, Facts
+from data_prep.monosr.questions.facts import Facts
+from data_prep.monosr.questions.frames import DOWN, LEVEL
 from data_prep.monosr.questions.numbers import rounded, wrong_numbers
 from data_prep.monosr.references import References
 from data_prep.monosr.scene import project

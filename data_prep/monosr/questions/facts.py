@@ -2,15 +2,27 @@
 
 import math
 import random
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import permutations
+from typing import NamedTuple
 
 import numpy as np
 
 from data_prep.monosr.options import Options
+from data_prep.monosr.questions.frames import (
+    ACROSS,
+    AHEAD,
+    CAMERA,
+    DOWN,
+    UNCERTAIN,
+    Frame,
+    camera,
+    heights,
+    viewers,
+)
 from data_prep.monosr.references import Name, References
-from data_prep.monosr.scene import Scene, project
+from data_prep.monosr.scene import Scene
 
 SIDES: dict[str, tuple[int, int]] = {
     "left": (0, -1),
@@ -24,9 +36,6 @@ SIDES: dict[str, tuple[int, int]] = {
 difference of their centres: what is in front of another thing is nearer to the viewer."""
 RELATION = {side: relation for relation, side in SIDES.items()}
 INVERSE = {relation: RELATION[axis, -sign] for relation, (axis, sign) in SIDES.items()}
-ACROSS, DOWN, AHEAD = 0, 1, 2
-LEVEL = 0
-CAMERA = -1
 STEEPEST = 0.5  # horizontal metres for each vertical one, to face a thing without looking up or down
 LEAST_BEARING = math.tan(math.radians(3))  # by which two things differ that a viewer sees side by side
 AGREED = 0.99  # length of the mean of unit vectors that point the same way, within some 8 degrees
@@ -34,20 +43,13 @@ MOST_UPRIGHT = 50  # pairs that are looked at for one above the other
 MOST_VIEWPOINTS = 8  # pairs of a scene at which a viewer may stand and look
 
 
-@dataclass(frozen=True)
-class Frame:
-    """Objects on the axes right, down and ahead of a viewer, in metres from there.
+class Solid(NamedTuple):
+    """Objects whose boxes are known: their `places` (b,), centres (b, 3) in metres, and `radius` (b,), metres
+    from there to the corners."""
 
-    `center`: the three coordinates of each object's centre; `half`: half of its extent along each axis.
-    `axes`: (3, 3), the three axes in the camera's frame as rows. `stand` and `face` are the objects at which
-    the viewer stands and looks, `CAMERA` where it is the camera.
-    """
-
-    center: list[list[float]]
-    half: list[list[float]]
-    axes: np.ndarray
-    stand: int = CAMERA
-    face: int = CAMERA
+    places: np.ndarray
+    center: np.ndarray
+    radius: np.ndarray
 
 
 class Facts:
@@ -55,7 +57,7 @@ class Facts:
 
     - `scene`: all annotated objects of the picture: those that are not asked about hide others too.
     - `asked`: places of the objects that the filter kept; `places`: those of them that have a name.
-    - `names`: the names of every object.
+    - `names`: the names of every object, `nouns` its category as one says it.
     """
 
     def __init__(
@@ -70,14 +72,16 @@ class Facts:
         self.scene, self.options = scene if full is None else full, options
         self._seed = seed
         self._off_axis = math.tan(math.radians(options.angle))
-        self._around: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+        self._beside: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         kept = set(scene.ids)
         self.asked = [place for place, name in enumerate(self.scene.ids) if name in kept]
-        self.names = References(scene, full, captions).names
+        references = References(scene, full, captions)
+        self.names, self.nouns = references.names, references.nouns
         self.places = [place for place in self.asked if self.names[place]]
         self.center: list[list[float]] = self.scene.center.tolist()
         self.size: list[list[float]] = self.scene.size.tolist()
-        self._pixels: list[list[float]] = project(self.scene.center, self.scene.K).tolist()
+        self._u: list[float] = self.scene.pixels[:, 0].tolist()
+        self._box2d: list[list[float]] = self.scene.box2d.tolist()
 
     def rng(self, purpose: str) -> random.Random:
         """Chance of its own for each purpose: what one task draws leaves the others alone."""
@@ -86,7 +90,7 @@ class Facts:
     @cached_property
     def camera(self) -> Frame:
         """The scene as the camera has it."""
-        return self._frame(np.eye(3), np.zeros(3))
+        return camera(self.scene.center, self.scene.R, self.scene.size)
 
     def viewer(self, stand: int, face: int) -> Frame | None:
         """The scene for one who stands at an object's centre and faces another's; None where that is no
@@ -95,39 +99,51 @@ class Facts:
         Ahead is the horizontal part of the way from one to the other; down is the camera's y; right is what a
         camera would have there.
         """
-        (ax, ay, az), (bx, by, bz) = self.center[stand], self.center[face]
-        dx, dz = bx - ax, bz - az
-        length = math.hypot(dx, dz)
-        if length < self.options.gap_metres or length < STEEPEST * abs(ay - by):
-            return None
-        dx, dz = dx / length, dz / length
-        axes = np.array([[dz, 0.0, -dx], [0.0, 1.0, 0.0], [dx, 0.0, dz]])
-        return self._frame(axes, self.scene.center[stand], stand, face)
+        found = self._viewers([(stand, face)])
+        return found[0] if found else None
 
-    def _frame(self, axes: np.ndarray, origin: np.ndarray, stand: int = CAMERA, face: int = CAMERA) -> Frame:
-        half = (np.abs(axes @ self.scene.R) @ self.scene.size[:, :, None] / 2)[:, :, 0]
-        return Frame(((self.scene.center - origin) @ axes.T).tolist(), half.tolist(), axes, stand, face)
+    def _viewers(self, pairs: Iterable[tuple[int, int]]) -> list[Frame]:
+        """`viewer` of those pairs that are a direction."""
+        chosen, turned = [], []
+        for stand, face in pairs:
+            (ax, ay, az), (bx, by, bz) = self.center[stand], self.center[face]
+            dx, dz = bx - ax, bz - az
+            length = math.hypot(dx, dz)
+            if length < self.options.gap_metres or length < STEEPEST * abs(ay - by):
+                continue
+            dx, dz = dx / length, dz / length
+            chosen.append((stand, face))
+            turned.append([[dz, 0.0, -dx], [0.0, 1.0, 0.0], [dx, 0.0, dz]])
+        if not chosen:
+            return []
+        scene = self.scene
+        axes = np.array(turned)
+        return viewers(scene.center, scene.R, scene.size, chosen, axes, self.options, self._off_axis)
 
     @cached_property
     def viewpoints(self) -> list[Frame]:
         """A few viewers of the scene, the same for every task; each stands at a named object."""
-        pairs = self.pairs(self.rng("viewpoints"), MOST_VIEWPOINTS)
-        return [frame for stand, face in pairs if (frame := self.viewer(stand, face))]
+        return self._viewers(self.pairs(self.rng("viewpoints"), MOST_VIEWPOINTS))
 
     @cached_property
-    def _upright(self) -> tuple[list[float], list[float]] | None:
-        """Centres and half extents along the direction in which the boxes stand, where they agree on one.
+    def _upright(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Centres and half extents (n,) along the direction in which the boxes stand, if they agree on one.
 
         A camera that looks down has no vertical y axis: things further away on its ground rise in its frame.
         """
-        down = self.scene.R[self.solid, :, 1]
+        down = self.scene.R[self.solid.places, :, 1]
         mean = down.mean(0) if len(down) else np.zeros(3)
         length = float(np.linalg.norm(mean))
         if not length > AGREED:
             return None
         mean /= length
-        half = (np.abs(mean @ self.scene.R) * self.scene.size).sum(1) / 2
-        return (self.scene.center @ mean).tolist(), half.tolist()
+        return self.scene.center @ mean, (np.abs(mean @ self.scene.R) * self.scene.size).sum(1) / 2
+
+    @cached_property
+    def _heights(self) -> list[list[int]]:
+        """`side` of every two objects along the vertical axis, which all viewers share."""
+        lines = [(self.scene.center[:, DOWN], np.array(self.camera.half[DOWN]))]
+        return heights(lines + ([self._upright] if self._upright else []), self.options)
 
     def side(self, frame: Frame, one: int, other: int, axis: int) -> int | None:
         """On which side of `other` an object lies along an axis: the sign of the difference of their centres.
@@ -138,50 +154,38 @@ class Facts:
         must also see them in that order, and in the picture neither one's middle may lie within the other's
         columns; in front and behind need a gap that the camera can see.
         """
-        c, d = frame.center[one][axis], frame.center[other][axis]
-        side = self._along(c, d, frame.half[one][axis], frame.half[other][axis], axis)
-        if axis == DOWN and side is not None and self._upright:
-            place, half = self._upright
-            return (
-                side if side == self._along(place[one], place[other], half[one], half[other], axis) else None
-            )
-        # Left and right in space and in view differ where the nearer one is closer to the middle.
-        if axis == ACROSS and side and not self._seen_in_order(frame, one, other, side):
+        if axis == DOWN:
+            height = self._heights[one][other]
+            return None if height == UNCERTAIN else height
+        options, center, half = self.options, frame.center[axis], frame.half[axis]
+        c, d = center[one], center[other]
+        gap = c - d
+        if not abs(gap) > max(options.gap_metres, options.gap_share * (half[one] + half[other])):
             return None
-        if axis == AHEAD and frame.stand == CAMERA and abs(c - d) < self.options.gap_depth * max(c, d):
+        side = 1 if gap > 0 else -1
+        # Left and right in space and in view differ where the nearer one is closer to the middle.
+        if axis == ACROSS and not self._seen_in_order(frame, one, other, side):
+            return None
+        if axis == AHEAD and frame.stand == CAMERA and abs(gap) < options.gap_depth * max(c, d):
             return None
         return side
-
-    def _along(self, c: float, d: float, h: float, k: float, axis: int) -> int | None:
-        """`side` by the intervals c - h to c + h and d - k to d + k on one line."""
-        options = self.options
-        gap = c - d
-        if axis == DOWN:
-            overlap = min(c + h, d + k) - max(c - h, d - k)
-            if overlap >= 2 * options.level_overlap * min(h, k):
-                return LEVEL
-            if overlap > 0:
-                return None
-        if not abs(gap) > max(options.gap_metres, options.gap_share * (h + k)):
-            return None
-        return 1 if gap > 0 else -1
 
     def _seen_in_order(self, frame: Frame, one: int, other: int, side: int) -> bool:
         if frame.stand == CAMERA:
             if self._within(one, other) or self._within(other, one):
                 return False
-            apart, least = self._pixels[one][0] - self._pixels[other][0], self.options.pixels
+            apart, least = self._u[one] - self._u[other], self.options.pixels
         else:
-            c, d = frame.center[one], frame.center[other]
-            if c[AHEAD] <= 0 or d[AHEAD] <= 0:
+            across, ahead = frame.center[ACROSS], frame.center[AHEAD]
+            if ahead[one] <= 0 or ahead[other] <= 0:
                 return False
-            apart, least = c[ACROSS] / c[AHEAD] - d[ACROSS] / d[AHEAD], LEAST_BEARING
+            apart, least = across[one] / ahead[one] - across[other] / ahead[other], LEAST_BEARING
         return apart * side > 0 and abs(apart) >= least  # False for NaN: behind the camera
 
     def _within(self, one: int, other: int) -> bool:
         """Whether an object's middle lies in the picture's columns that another one takes."""
-        left, _, right, _ = self.scene.box2d[other]
-        return bool(left <= self._pixels[one][0] <= right)
+        left, _, right, _ = self._box2d[other]
+        return left <= self._u[one] <= right
 
     def around(self, frame: Frame, place: int, axis: int) -> int | None:
         """On which side of the viewer itself an object lies, left or right, behind or ahead: -1 or 1.
@@ -189,34 +193,30 @@ class Facts:
         None where it is not certain: nearer than the margin of two objects' relation, or within `angle` of
         what is neither.
         """
-        options = self.options
-        here, half = frame.center[place], frame.half[place][axis] + frame.half[frame.stand][axis]
-        gap, across = here[axis], here[AHEAD - axis]
-        if not abs(gap) > max(options.gap_metres, options.gap_share * half):
-            return None
-        if abs(gap) < self._off_axis * abs(across):
-            return None
-        return 1 if gap > 0 else -1
+        return frame.sides[axis][place] or None
 
     def others(self, frame: Frame) -> list[int]:
         """Named objects at which the viewer neither stands nor looks, seen apart from where it stands."""
-        return self._beside(frame)[0]
+        return self._seen_beside(frame)[0]
 
     def ahead(self, frame: Frame) -> list[int]:
         """Those of `others` that are certainly ahead of the viewer."""
-        return self._beside(frame)[1]
+        return self._seen_beside(frame)[1]
 
-    def _beside(self, frame: Frame) -> tuple[list[int], list[int]]:
+    def _seen_beside(self, frame: Frame) -> tuple[list[int], list[int]]:
         key = frame.stand, frame.face
-        if key not in self._around:
-            others = [p for p in self.places if p not in key and self.seen_apart(p, frame.stand)]
-            self._around[key] = others, [p for p in others if self.around(frame, p, AHEAD) == 1]
-        return self._around[key]
+        if key not in self._beside:
+            apart, ahead = self._apart[frame.stand], frame.sides[AHEAD]
+            others = [place for place in self.places if apart[place] and place not in key]
+            self._beside[key] = others, [place for place in others if ahead[place] == 1]
+        return self._beside[key]
 
     @cached_property
-    def solid(self) -> np.ndarray:
-        """The places of all objects whose boxes are known."""
-        return np.flatnonzero(np.isfinite(self.scene.center).all(1) & (self.scene.size > 0).all(1))
+    def solid(self) -> Solid:
+        """The objects whose boxes are known."""
+        center, size = self.scene.center, self.scene.size
+        places = np.flatnonzero(np.isfinite(center).all(1) & (size > 0).all(1))
+        return Solid(places, center[places], np.sqrt((size[places] ** 2).sum(1)) / 2)
 
     @cached_property
     def kept(self) -> np.ndarray:
@@ -226,29 +226,30 @@ class Facts:
         return kept
 
     @cached_property
-    def radius(self) -> np.ndarray:
-        """(n,) metres from each box's centre to its corners."""
-        return np.sqrt((self.scene.size**2).sum(1)) / 2
-
-    @cached_property
     def upright_pairs(self) -> list[tuple[int, int]]:
         """Pairs of named objects of which the first is certainly above or below the second: few are."""
         pairs = self.pairs(self.rng("upright"), MOST_UPRIGHT)
-        found = [pair for pair in pairs if self.side(self.camera, *pair, DOWN)]
+        found = [(one, other) for one, other in pairs if self._heights[one][other] in (-1, 1)]
         return [both for one, other in found for both in ((one, other), (other, one))]
 
     def seen_apart(self, one: int, other: int) -> bool:
         """Whether two centres are far enough apart in the picture (stage iv)."""
-        (u, v), (s, t) = self._pixels[one], self._pixels[other]
-        return math.hypot(u - s, v - t) >= self.options.pixels  # False for NaN: behind the camera
+        return self._apart[one][other]
 
-    def pairs(self, rng: random.Random, most: int) -> Iterator[tuple[int, int]]:
+    @cached_property
+    def _apart(self) -> list[list[bool]]:
+        """`seen_apart` of every two objects."""
+        gap = self.scene.pixels[:, None] - self.scene.pixels
+        # False for NaN: behind the camera
+        return (np.hypot(gap[..., 0], gap[..., 1]) >= self.options.pixels).tolist()
+
+    @cached_property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(permutations(self.places, 2))
+
+    def pairs(self, rng: random.Random, most: int) -> list[tuple[int, int]]:
         """Up to `most` ordered pairs of different named objects, in a random order."""
-        count = len(self.places)
-        total = count * (count - 1)
-        for number in rng.sample(range(total), min(most, total)):
-            one, other = divmod(number, count - 1)
-            yield self.places[one], self.places[other + (other >= one)]
+        return rng.sample(self._pairs, min(most, len(self._pairs)))
 
     def called(
         self, rng: random.Random, places: tuple[int, ...], silent: tuple[str, ...] = ()

@@ -6,11 +6,13 @@ x8, y8, z8: metres in the camera frame (x right, y down, z forward), two decimal
 
 import random
 from collections.abc import Iterator
+from itertools import chain
 
 from data_prep.monosr.questions.drafts import LETTERS, Draft, dealt
-from data_prep.monosr.questions.facts import Facts, Frame
+from data_prep.monosr.questions.facts import Facts
+from data_prep.monosr.questions.frames import Frame
 from data_prep.monosr.questions.perspective import AROUND, OF_YOU, STANDS
-from data_prep.monosr.references import NAMELESS, noun
+from data_prep.monosr.references import NAMELESS
 
 CHOICE = (
     "Which of these 3D boxes is that of the {noun} {relation}?",
@@ -22,11 +24,12 @@ FRAME = (
     " the right, y down, z forward."
 )
 TRIES = 10
+_CORNERS = "[" + ", ".join(["%.2f"] * 24) + "]"
 
 
 def corners_text(corners: list[list[float]]) -> str:
     """Eight corners as "[x1, y1, z1, ...]", two decimals each, and no minus before 0.00."""
-    return "[" + ", ".join(f"{round(value, 2) + 0.0:.2f}" for corner in corners for value in corner) + "]"
+    return (_CORNERS % tuple(chain.from_iterable(corners))).replace("-0.00", "0.00")
 
 
 def og(facts: Facts) -> Iterator[Draft]:
@@ -40,7 +43,8 @@ def og(facts: Facts) -> Iterator[Draft]:
             if made == facts.options.per_format:
                 break
             frame, (axis, side) = rng.choice(facts.viewpoints), rng.choice(list(AROUND))
-            open_ones = [place for place in facts.others(frame) if facts.around(frame, place, axis) == side]
+            sides = frame.sides[axis]
+            open_ones = [place for place in facts.others(frame) if sides[place] == side]
             draft = _draft(rng, facts, form, frame, rng.choice(open_ones), axis) if open_ones else None
             if draft:
                 made += 1
@@ -48,11 +52,11 @@ def og(facts: Facts) -> Iterator[Draft]:
 
 
 def _draft(rng: random.Random, facts: Facts, form: str, frame: Frame, place: int, axis: int) -> Draft | None:
-    text = noun(facts.scene.categories[place])
+    text = facts.nouns[place]
     side = facts.around(frame, place, axis)
     if side is None or text in NAMELESS:
         return None
-    alike = [k for k, name in enumerate(facts.scene.categories) if noun(name) == text and k != place]
+    alike = [k for k, name in enumerate(facts.nouns) if name == text and k != place]
     # One at which the viewer stands or looks is not what is asked for, and is named otherwise.
     if any(k in (frame.stand, frame.face) or facts.around(frame, k, axis) != -side for k in alike):
         return None

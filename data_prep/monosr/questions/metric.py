@@ -76,7 +76,7 @@ def dist(facts: Facts) -> Iterator[Draft]:
     """Distances between centres, and of a centre from the camera."""
     rng = facts.rng("dist")
     for form in facts.options.formats("dist"):
-        pairs = list(facts.pairs(rng, MOST_PAIRS))
+        pairs = facts.pairs(rng, MOST_PAIRS)
         for number in range(facts.options.per_format):
             draft = None
             # One distance from the camera to two others, where there are two objects.
@@ -136,7 +136,7 @@ def _sizes(box: list[float]) -> tuple[str, ...]:
 def dim(facts: Facts) -> Iterator[Draft]:
     """Which of two is taller, longer, wider or larger in volume, by a clear ratio."""
     rng = facts.rng("dim")
-    pairs = list(facts.pairs(rng, MOST_PAIRS))
+    pairs = facts.pairs(rng, MOST_PAIRS)
     for form in facts.options.formats("dim"):
         for quantity in rng.sample(list(COMPARED), min(facts.options.per_format, len(COMPARED))):
             for place, (one, other) in enumerate(pairs):

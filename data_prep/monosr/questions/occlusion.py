@@ -7,12 +7,14 @@ hides. The box around the eye hides nothing.
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from data_prep.monosr.questions.drafts import Draft, dealt
-from data_prep.monosr.questions.facts import ACROSS, AHEAD, Facts, Frame
+from data_prep.monosr.questions.facts import Facts
+from data_prep.monosr.questions.frames import ACROSS, AHEAD, Frame
 from data_prep.monosr.questions.perspective import STANDS
 from data_prep.monosr.questions.relations import capital
 from data_prep.monosr.scene import Scene
@@ -31,91 +33,132 @@ TRIES = 3  # viewers and objects that are looked at for each question of a forma
 _FIRST = {"clear": 45, "partial": 40, "hidden": 15}
 
 
-def _cells(grid: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two coordinates (grid * grid,) in -1 to 1 of the middles of a face's cells."""
+def _faces(grid: int) -> np.ndarray:
+    """(3, 3, grid * grid) the middles of a face's cells in halves of a box's extents, for each axis that a
+    face lies across."""
     middles = (np.arange(grid) + 0.5) / grid * 2 - 1
-    first, second = np.meshgrid(middles, middles)
-    return first.ravel(), second.ravel()
-
-
-_CELLS = {grid: _cells(grid) for grid in (GRID, FINE)}
-
-
-def face_points(scene: Scene, place: int, eye: np.ndarray, grid: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points (p, 3) on the faces of a box that are turned to `eye`, in the camera frame, and the solid angles
-    (p,) that they stand for; none where the eye is inside the box."""
-    half, R = scene.size[place] / 2, scene.R[place]
-    local = R.T @ (eye - scene.center[place])
-    a, b = _CELLS[grid]
-    points, weights = [], []
+    first, second = (found.ravel() for found in np.meshgrid(middles, middles))
+    faces = np.ones((3, 3, grid * grid))
     for axis in range(3):
-        above = abs(local[axis]) - half[axis]
-        if above <= 0:
-            continue
-        first, second = (axis + 1) % 3, (axis + 2) % 3
-        face = np.empty((grid * grid, 3))
-        face[:, axis] = math.copysign(half[axis], local[axis])
-        face[:, first], face[:, second] = a * half[first], b * half[second]
-        squared = ((face - local) ** 2).sum(1)
-        points.append(face)
-        weights.append(above * half[first] * half[second] * 4 / grid**2 / (squared * np.sqrt(squared)))
-    if not points:
-        return np.empty((0, 3)), np.empty(0)
-    return np.concatenate(points) @ R.T + scene.center[place], np.concatenate(weights)
+        faces[axis, (axis + 1) % 3], faces[axis, (axis + 2) % 3] = first, second
+    return faces
 
 
-def hits(scene: Scene, boxes: np.ndarray, eye: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Whether the way from `eye` to each point (p, 3) leads through each of the `boxes` (b,): (b, p)."""
-    R, half = scene.R[boxes], scene.size[boxes, None, :] / 2
-    start = np.einsum("bij,bi->bj", R, eye - scene.center[boxes])[:, None, :]
-    way = (points - eye) @ R
+_FACES = {grid: _faces(grid) for grid in (GRID, FINE)}
+
+
+class View(NamedTuple):
+    """What an eye has of an object: the visible share of its outline, with all annotated boxes in the way
+    (`whole`) and with those alone that the filter kept (`kept`), and its solid angle in steradians. The
+    shares are None where the eye is inside the object or inside a box in the way."""
+
+    whole: float | None
+    kept: float | None
+    angle: float
+
+
+class _Outlines(NamedTuple):
+    """The `f` faces that objects turn to their eyes, each in p points.
+
+    `owner`: (f,) which of the objects, ascending. `way`: (f, 3, p) from the eye to each point in the camera
+    frame, in metres. `angle`: (f, p) the solid angle that it stands for.
+    """
+
+    owner: np.ndarray
+    way: np.ndarray
+    angle: np.ndarray
+
+
+def _outlines(scene: Scene, eyes: np.ndarray, places: np.ndarray, grid: int) -> _Outlines:
+    """The outlines of `places` (k,) for as many `eyes` (k, 3); none where the eye is inside the box."""
+    half, R = scene.size[places] / 2, scene.R[places]
+    eye = ((eyes - scene.center[places])[:, None] @ R)[:, 0]  # in the box's own frame
+    owner, axes, areas, extents = [], [], [], []
+    for k, (ways, halves) in enumerate(zip(eye.tolist(), half.tolist(), strict=True)):
+        for axis in range(3):
+            if (above := abs(ways[axis]) - halves[axis]) > 0:
+                owner.append(k)
+                axes.append(axis)
+                areas.append(above * halves[axis - 2] * halves[axis - 1] * 4 / grid**2)
+                extents.append([*halves[:axis], math.copysign(halves[axis], ways[axis]), *halves[axis + 1 :]])
+    owners = np.array(owner, dtype=int)
+    extent = np.array(extents).reshape(-1, 3, 1)
+    way = _FACES[grid][axes] * extent - eye[owners][:, :, None]
+    squared = way[:, 0] ** 2 + way[:, 1] ** 2 + way[:, 2] ** 2
+    angle = np.array(areas)[:, None] / (squared * np.sqrt(squared))
+    return _Outlines(owners, R[owners] @ way, angle)
+
+
+def _near(facts: Facts, eyes: np.ndarray, stands: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """(k, b) which boxes of `facts.solid` may come between eye and object, or hold the eye: the ball around
+    each meets the way that the ball around the object has to the eye."""
+    boxes, centers, reach = facts.solid
+    way = facts.scene.center[places] - eyes
+    own = np.sqrt((facts.scene.size[places] ** 2).sum(1))[:, None] / 2
+    far = np.sqrt((way**2).sum(1))[:, None]
+    from_eye = centers - eyes[:, None]
+    along = (from_eye @ (way / far)[:, :, None])[:, :, 0]
+    aside = np.sqrt(np.maximum((from_eye**2).sum(2) - along**2, 0.0))
+    other = (boxes != places[:, None]) & (boxes != stands[:, None])
+    return other & (aside <= reach + own) & (along >= -reach) & (along <= far + own + reach)
+
+
+def _hits(start: np.ndarray, way: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """(m, p) whether ways lead through boxes, in whose frames they are: from `start` (m, 3), each to p points
+    `way` (m, 3, p) further on. `half`: (m, 3) of the boxes' extents."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        one, other = (-half - start) / way, (half - start) / way
-    enter = np.fmin(one, other).max(axis=2)
-    leave = np.fmax(one, other).min(axis=2)
+        one, other = (-half - start)[:, :, None] / way, (half - start)[:, :, None] / way
+    enter, leave = np.fmin(one, other), np.fmax(one, other)
+    # One by one, because numpy is slow over an axis of three.
+    enter = np.maximum(np.maximum(enter[:, 0], enter[:, 1]), enter[:, 2])
+    leave = np.minimum(np.minimum(leave[:, 0], leave[:, 1]), leave[:, 2])
     return (enter < leave) & (leave > 0) & (enter < 1 - 1e-9)
 
 
-def near(facts: Facts, eye: np.ndarray, place: int) -> np.ndarray:
-    """Places of the boxes that may come between an eye and an object, or hold the eye: the ball around each
-    meets the way that the ball around the object has to the eye."""
-    scene, boxes, radius = facts.scene, facts.solid, facts.radius
-    way = scene.center[place] - eye
-    far = np.sqrt(way @ way)
-    from_eye = scene.center[boxes] - eye
-    along = from_eye @ (way / far)
-    aside = np.sqrt(np.maximum((from_eye**2).sum(1) - along**2, 0.0))
-    reach = radius[boxes]
-    return boxes[
-        (aside <= reach + radius[place]) & (along >= -reach) & (along <= far + radius[place] + reach)
+def views(facts: Facts, seen: Sequence[tuple[Frame, int]], grid: int = GRID) -> list[View]:
+    """What each viewer has of an object, with `grid` x `grid` points on every face."""
+    scene, count = facts.scene, len(seen)
+    frames, places = [frame for frame, _ in seen], np.array([place for _, place in seen])
+    stands = np.array([frame.stand for frame in frames])
+    eyes = scene.center[stands]
+    owner, way, angle = _outlines(scene, eyes, places, grid)
+    turned = np.array([frame.axes for frame in frames])[owner] @ way
+    across, ahead = turned[:, ACROSS], turned[:, AHEAD]
+    reach = math.tan(math.radians(facts.options.field_of_view / 2))
+    inside = (ahead > 0) & (np.abs(across) <= reach * ahead)
+    total, within = _sums(owner, angle, count), _sums(owner, inside, count)
+
+    number, box = np.nonzero(_near(facts, eyes, stands, places))
+    box = facts.solid.places[box]
+    R, half = scene.R[box], scene.size[box] / 2
+    start = ((eyes[number] - scene.center[box])[:, None] @ R)[:, 0]
+    holding = number[(np.abs(start) <= half).all(1)]
+    face, pair = np.nonzero((owner[:, None] == number) & inside.any(1)[:, None])
+    hit = _hits(start[pair], R[pair].swapaxes(1, 2) @ way[face], half[pair])
+    whole = kept = _sums(owner, angle * _open(inside, face, hit), count)
+    if not (counts := facts.kept[box[pair]]).all():
+        kept = _sums(owner, angle * _open(inside, face[counts], hit[counts]), count)
+    unclear = {*np.flatnonzero(total == 0).tolist(), *holding[within[holding] > 0].tolist()}
+    return [
+        View(None, None, outline) if k in unclear else View(one / outline, other / outline, outline)
+        for k, (one, other, outline) in enumerate(
+            zip(whole.tolist(), kept.tolist(), total.tolist(), strict=True)
+        )
     ]
 
 
-def shares(facts: Facts, frame: Frame, place: int, grid: int = GRID) -> tuple[float, float] | None:
-    """The visible share of an object for a viewer, with all annotated boxes in the way and with those alone
-    that the filter kept. None where the eye is inside the object or inside a box in the way."""
-    scene = facts.scene
-    eye = scene.center[frame.stand]
-    points, weights = face_points(scene, place, eye, grid)
-    if not len(points):
-        return None
-    seen = (points - eye) @ frame.axes.T
-    reach = math.tan(math.radians(facts.options.field_of_view / 2))
-    inside = (seen[:, AHEAD] > 0) & (np.abs(seen[:, ACROSS]) <= reach * seen[:, AHEAD])
-    if not inside.any():
-        return 0.0, 0.0
-    boxes = near(facts, eye, place)
-    boxes = boxes[(boxes != place) & (boxes != frame.stand)]
-    if not len(boxes):
-        share = float(weights[inside].sum() / weights.sum())
-        return share, share
-    local = np.einsum("bij,bi->bj", scene.R[boxes], eye - scene.center[boxes])
-    if (np.abs(local) <= scene.size[boxes] / 2).all(1).any():
-        return None
-    blocked = hits(scene, boxes, eye, points)
-    total, kept = weights.sum(), facts.kept[boxes]
-    whole = weights[inside & ~blocked.any(0)].sum() / total
-    return float(whole), float(weights[inside & ~blocked[kept].any(0)].sum() / total)
+def _open(inside: np.ndarray, face: np.ndarray, hit: np.ndarray) -> np.ndarray:
+    """(f, p) which points inside the view no box hides, by the boxes (m, p) before the faces (m,)."""
+    free = inside.copy()
+    if len(face):
+        first = np.flatnonzero(np.diff(face, prepend=-1))
+        free[face[first]] &= ~np.logical_or.reduceat(hit, first)
+    return free
+
+
+def _sums(owner: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
+    """(count,) sums of the values (f, p) of each owner's faces."""
+    return np.bincount(owner, values.sum(1), count)
 
 
 def visibility(facts: Facts, share: float) -> str | None:
@@ -133,25 +176,37 @@ def oj(facts: Facts) -> Iterator[Draft]:
     """Clearly, partially or not visible, or just visible or not, as both sets of boxes in the way agree."""
     rng = facts.rng("oj")
     found = _found(rng, facts)
+    sure: dict[int, bool] = {}
     for form in facts.options.formats("oj"):
-        open_ones = list(found)
+        open_ones = dict(enumerate(found))
         for _ in range(facts.options.per_format):
             for seen in _in_turn(rng, form):
-                chosen = next((item for item in open_ones if item[2] == seen), None)
+                chosen = next((n for n, item in open_ones.items() if item.seen == seen), None)
                 if chosen is None:
                     continue
-                open_ones.remove(chosen)
-                draft = _draft(rng, facts, form, *chosen)
-                if draft and _resolved(facts, *chosen[:2]) and _seen(facts, *chosen[:2], FINE) == seen:
+                item = open_ones.pop(chosen)
+                draft = _draft(rng, facts, form, item.frame, item.place, seen)
+                if draft and chosen not in sure:
+                    sure[chosen] = _sure(facts, item)
+                if draft and sure[chosen]:
                     yield draft
                     break
 
 
-def _resolved(facts: Facts, frame: Frame, place: int) -> bool:
-    """Whether the points are dense enough: close to a face, most of the outline lies between a few."""
-    eye = facts.scene.center[frame.stand]
-    coarse, fine = (face_points(facts.scene, place, eye, grid)[1].sum() for grid in (GRID, FINE))
-    return bool(abs(coarse - fine) <= RESOLVED * fine)
+class _Found(NamedTuple):
+    """A viewer, an object, how visible it is, and its solid angle by the coarse grid."""
+
+    frame: Frame
+    place: int
+    seen: str
+    angle: float
+
+
+def _sure(facts: Facts, found: _Found) -> bool:
+    """Whether the fine grid says the same, and the coarse one is dense enough: close to a face, most of the
+    outline lies between a few points."""
+    (fine,) = views(facts, [(found.frame, found.place)], FINE)
+    return abs(found.angle - fine.angle) <= RESOLVED * fine.angle and _agreed(facts, fine) == found.seen
 
 
 def _in_turn(rng: random.Random, form: str) -> list[str]:
@@ -161,29 +216,31 @@ def _in_turn(rng: random.Random, form: str) -> list[str]:
     return [first, *(seen for seen in order if seen != first)]
 
 
-def _found(rng: random.Random, facts: Facts) -> list[tuple[Frame, int, str]]:
-    """Viewers, objects and how visible they are."""
-    found = []
+def _found(rng: random.Random, facts: Facts) -> list[_Found]:
+    """Viewers and objects of which it is certain how visible they are."""
+    tried = []
     for _ in range(TRIES * facts.options.per_format if facts.viewpoints else 0):
         frame = rng.choice(facts.viewpoints)
         open_ones = facts.others(frame)
         if not open_ones:
             continue
         # Of three objects two are ahead: those behind are hidden without a box in the way.
-        ahead = [place for place in open_ones if frame.center[place][AHEAD] > 0]
+        ahead = [place for place in open_ones if frame.center[AHEAD][place] > 0]
         place = rng.choice(ahead if ahead and rng.random() < 0.67 else open_ones)
-        if seen := _seen(facts, frame, place, GRID):
-            found.append((frame, place, seen))
-    return found
+        tried.append((frame, place))
+    return [
+        _Found(frame, place, seen, view.angle)
+        for (frame, place), view in zip(tried, views(facts, tried) if tried else (), strict=True)
+        if (seen := _agreed(facts, view))
+    ]
 
 
-def _seen(facts: Facts, frame: Frame, place: int, grid: int) -> str | None:
+def _agreed(facts: Facts, view: View) -> str | None:
     """How visible an object is, where both sets of boxes in the way agree."""
-    both = shares(facts, frame, place, grid)
-    if both is None:
+    if view.whole is None or view.kept is None:
         return None
-    seen = visibility(facts, both[0])
-    return seen if seen == visibility(facts, both[1]) else None
+    seen = visibility(facts, view.whole)
+    return seen if seen == visibility(facts, view.kept) else None
 
 
 def _draft(rng: random.Random, facts: Facts, form: str, frame: Frame, place: int, seen: str) -> Draft | None:

@@ -10,7 +10,8 @@ import random
 from collections.abc import Iterator
 
 from data_prep.monosr.questions.drafts import Draft, dealt
-from data_prep.monosr.questions.facts import ACROSS, AHEAD, DOWN, INVERSE, RELATION, Facts, Frame
+from data_prep.monosr.questions.facts import INVERSE, RELATION, Facts
+from data_prep.monosr.questions.frames import ACROSS, AHEAD, DOWN, Frame
 from data_prep.monosr.questions.relations import (
     CHOICES,
     PHRASES,

@@ -4,17 +4,8 @@ import random
 from collections.abc import Iterator, Sequence
 
 from data_prep.monosr.questions.drafts import Draft, dealt
-from data_prep.monosr.questions.facts import (
-    ACROSS,
-    AHEAD,
-    DOWN,
-    INVERSE,
-    LEVEL,
-    RELATION,
-    SIDES,
-    Facts,
-    Frame,
-)
+from data_prep.monosr.questions.facts import INVERSE, RELATION, SIDES, Facts
+from data_prep.monosr.questions.frames import ACROSS, AHEAD, DOWN, LEVEL, Frame
 
 PHRASES = {
     "left": "to the left of",
