@@ -84,7 +84,7 @@ def _outlines(scene: Scene, eyes: np.ndarray, places: np.ndarray, grid: int) -> 
     owners = np.array(owner, dtype=int)
     extent = np.array(extents).reshape(-1, 3, 1)
     way = _FACES[grid][axes] * extent - eye[owners][:, :, None]
-    squared = way[:, 0] ** 2 + way[:, 1] ** 2 + way[:, 2] ** 2
+    squared = (way**2).sum(1)
     angle = np.array(areas)[:, None] / (squared * np.sqrt(squared))
     return _Outlines(owners, R[owners] @ way, angle)
 
@@ -108,10 +108,7 @@ def _hits(start: np.ndarray, way: np.ndarray, half: np.ndarray) -> np.ndarray:
     `way` (m, 3, p) further on. `half`: (m, 3) of the boxes' extents."""
     with np.errstate(divide="ignore", invalid="ignore"):
         one, other = (-half - start)[:, :, None] / way, (half - start)[:, :, None] / way
-    enter, leave = np.fmin(one, other), np.fmax(one, other)
-    # One by one, because numpy is slow over an axis of three.
-    enter = np.maximum(np.maximum(enter[:, 0], enter[:, 1]), enter[:, 2])
-    leave = np.minimum(np.minimum(leave[:, 0], leave[:, 1]), leave[:, 2])
+    enter, leave = np.fmin(one, other).max(1), np.fmax(one, other).min(1)
     return (enter < leave) & (leave > 0) & (enter < 1 - 1e-9)
 
 
