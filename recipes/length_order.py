@@ -9,14 +9,15 @@ from torch.utils.data import Sampler
 class LengthOrder(Sampler[int]):
     """Row numbers in an order drawn anew every epoch, the rows of each update from long to short.
 
-    The rows of an update are as random as without it, and its gradient is the same: the loss is a mean over
-    the update's tokens, however its rows are dealt to micro-batches. Rows of about one length meet in a
-    micro-batch, and in those that several processes work on at the same time.
+    Every update has the rows that it has in accelerate's order (`SeedableRandomSampler`), and the same
+    gradient: the loss is a mean over the update's tokens, however its rows are dealt to micro-batches. So a
+    run may go on with other micro-batches. Rows of about one length meet in a micro-batch, and in those that
+    several processes work on at the same time.
 
     Args:
         lengths: of every row, in any unit.
         update: rows of an update, over all processes and accumulated micro-batches.
-        seed: of the order; with the epoch, it gives the same order in every process and after a resume.
+        seed: of the run; the same in every process and after a resume.
     """
 
     def __init__(self, lengths: Sequence[float], update: int, seed: int) -> None:
@@ -29,7 +30,7 @@ class LengthOrder(Sampler[int]):
         return len(self.lengths)
 
     def __iter__(self) -> Iterator[int]:
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + self.epoch)
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
         order = torch.randperm(len(self.lengths), generator=generator).tolist()
         for start in range(0, len(order), self.update):
             yield from sorted(order[start : start + self.update], key=lambda row: -self.lengths[row])

@@ -32,6 +32,20 @@ def test_every_row_comes_once_an_epoch_and_updates_are_drawn_anew():
     assert {frozenset(rows) for rows in first}.isdisjoint(frozenset(rows) for rows in second)
 
 
+def test_an_update_has_the_rows_that_it_has_in_accelerates_order():
+    from accelerate.data_loader import SeedableRandomSampler
+
+    usual = SeedableRandomSampler(LENGTHS, data_seed=4)
+    order = LengthOrder(LENGTHS, UPDATE, seed=4)
+    for epoch in range(2):
+        usual.set_epoch(epoch)
+        order.set_epoch(epoch)
+        rows = list(usual)
+        assert [set(update) for update in updates(order)] == [
+            set(rows[start : start + UPDATE]) for start in range(0, len(rows), UPDATE)
+        ]
+
+
 @pytest.mark.parametrize("seed", [0, 7])
 def test_a_seed_and_an_epoch_give_one_order(seed):
     one, other = LengthOrder(LENGTHS, UPDATE, seed), LengthOrder(LENGTHS, UPDATE, seed)
