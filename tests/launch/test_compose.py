@@ -49,13 +49,14 @@ def test_scale_tiny_changes_only_model_data_and_steps(recipe):
     )
     changed = {key for key in {*before, *after} if before.get(key, "absent") != after.get(key, "absent")}
     rest = {key for key in changed if not key.startswith(("model.", "data.", "teacher."))}
-    assert rest == {"scale_name", "sft.max_steps", "grpo.max_steps"}
+    steps = {"sft.max_steps", "grpo.max_steps", *({"sft.warmup_steps"} & rest)}
+    assert rest == {"scale_name", *steps}
     read_from_a_file = {"teacher.kind"} if paper.teacher.kind == "file" else set()
     assert {"model.path", "data.synthetic"} | read_from_a_file <= changed
 
 
 def test_scale_tiny_fits_the_recipes_family():
-    """scale=tiny takes another release for MonoSR, the same steps, and the same model with longer prompts."""
+    """scale=tiny takes another release for MonoSR, and the same model with longer prompts, pre-trained otherwise."""
     families = {
         recipe: compose([f"recipe={recipe}", "scale=tiny"]) for recipe in ("imagination_cot", "monosr")
     }
@@ -63,10 +64,12 @@ def test_scale_tiny_fits_the_recipes_family():
         "imagination_cot": "cvsbench", "monosr": "monosr",
     }  # fmt: skip
     one, other = families.values()
-    one.model.max_prompt_tokens = other.model.max_prompt_tokens
-    assert (one.model, one.sft.max_steps, one.grpo, one.scale_name) == (
-        other.model, other.sft.max_steps, other.grpo, other.scale_name,
-    )  # fmt: skip
+    assert (one.model.build.pretraining.world, other.model.build.pretraining.world) == ("cvsbench", "monosr")
+    for key in ("max_prompt_tokens", "sft_micro_batch_size", "lr_scale"):
+        one.model[key] = other.model[key]
+    for key in ("single_digits", "pretraining"):
+        one.model.build[key] = other.model.build[key]
+    assert (one.model, one.grpo, one.scale_name) == (other.model, other.grpo, other.scale_name)
     assert for_recipe(["recipe=monosr_grpo", "scale=tiny", "sft.lr=1"]) == [
         "recipe=monosr_grpo", "scale=tiny/monosr", "sft.lr=1",
     ]  # fmt: skip
