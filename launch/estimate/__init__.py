@@ -39,7 +39,7 @@ def table(config: DictConfig, stages: Sequence[Stage]) -> list[str]:
         found = setups(config, stages, geometry)
         told += [*lines.head(found[0]), *lines.memory(found), *lines.time(found, config.cluster.gpu_price)]
         if config.scale_name == "tiny":
-            told.append(lines.tiny())
+            told.append(lines.tiny(config.data.benchmark))
     rooted = config.data.synthetic is not None or not is_unset(config, "data.root")
     disk = sum(preflight.disk_need(config, stage) for stage in ahead if rooted or stage.name != "prep")
     told.append(f"Disk: up to {disk:.1f} GiB.")

@@ -122,9 +122,9 @@ def time(found: Sequence[Setup], price: float | None) -> Iterator[str]:
         yield "Evaluation: no speed of it on GPUs is published that this could be scaled from."
 
 
-def tiny() -> str:
-    """What a pipeline at scale=tiny took where it was measured."""
-    times = speeds()["tiny"]
+def tiny(benchmark: str) -> str:
+    """What stages at scale=tiny took where they were measured."""
+    times = speeds()["tiny"][benchmark]
     told = ", ".join(f"{stage} {time}" for stage, time in times.items() if stage != "source")
     return f"Time at scale=tiny, as measured once: {told} ({times['source']})."
 

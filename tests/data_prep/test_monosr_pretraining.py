@@ -24,7 +24,7 @@ def source(tmp_path_factory) -> Pretraining:
 @pytest.fixture(scope="module")
 def asked(source) -> list[tuple[str, str, tuple[str, ...]]]:
     """The text, the answer and the pictures of many examples."""
-    found = source.examples(120 * BLOCK)
+    found = source.examples(200 * BLOCK)
     return [(e.messages[0]["content"][-1]["text"], e.completion, e.images) for e in found]
 
 

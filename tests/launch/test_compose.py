@@ -56,7 +56,7 @@ def test_scale_tiny_changes_only_model_data_and_steps(recipe):
 
 
 def test_scale_tiny_fits_the_recipes_family():
-    """scale=tiny takes another release for MonoSR, and the same model with longer prompts, pre-trained otherwise."""
+    """scale=tiny takes another release for MonoSR, and a model of the same size, pre-trained otherwise."""
     families = {
         recipe: compose([f"recipe={recipe}", "scale=tiny"]) for recipe in ("imagination_cot", "monosr")
     }

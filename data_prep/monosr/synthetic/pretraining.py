@@ -33,7 +33,7 @@ OTHER_UNITS = {"metres": ("cm", "mm"), "centimetres": ("m", "mm")}
 SYMBOLS = {"metres": "m", "centimetres": "cm"}
 # Kinds of reading and how often each comes: whole boxes most often, for copying is learned from long answers.
 READING = {"box": 4, "field": 2, "unit": 2, "more": 1}
-FIRST_READING = 0.6  # of the examples, before any picture is shown; copying sets in suddenly, and then stays
+FIRST_READING = 0.8  # of the examples, before any picture is shown; copying sets in suddenly, and then stays
 LATER = {"reading": 1, "caption": 3, "guess": 1}  # blocks of the rest
 BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
 STRETCH = (0.4, 2.5)  # of the sizes in a list
@@ -110,7 +110,7 @@ class Pretraining:
         stretch = [[rng.uniform(*STRETCH) for _ in FIELDS] for _ in scene.ids]
         scene = replace(scene, size=scene.size * np.array(stretch))
         names, indices = names_of(row, scene), objects_of(row, scene)
-        indices = rng.sample(indices, min(LISTED, len(indices)))
+        indices = rng.sample(indices, min(rng.randint(1, LISTED), len(indices)))
         lines = object_lines(scene, indices, names, numbered=rng.random() < 0.5, boxes=True)
         index = rng.choice(indices)
         name = names.get(index, scene.categories[index])
