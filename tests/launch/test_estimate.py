@@ -215,7 +215,14 @@ def test_time_goes_down_with_gpus_and_up_with_tokens():
     assert {run["gpu"] for runs in (speeds()["grpo"], speeds()["sft"]) for run in runs} <= {*peaks()}
 
 
-def test_tiny_says_what_was_measured_and_where():
-    lines = table(*of("pipeline", "scale=tiny"))
-    assert "README.md, two slow cores" in " ".join(line.strip() for line in lines)
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (("pipeline", "scale=tiny"), "README.md, two slow cores"),
+        (("sft", "recipe=monosr", "scale=tiny"), "docs/monosr_auxiliary.md, two slow cores"),
+    ],
+)
+def test_tiny_says_what_was_measured_and_where(words, place):
+    lines = table(*of(*words))
+    assert place in " ".join(line.strip() for line in lines)
     assert not any("GPU hours" in line for line in lines)
