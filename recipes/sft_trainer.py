@@ -62,6 +62,9 @@ def train(
         peft_config=adapter,
     )
     trainer.schedule_steps, trainer.keep, trainer.lengths = schedule_steps, keep, lengths
+    # The classes of vision-language models refuse the number of an update's tokens, but it is trl's loss, not
+    # theirs, that divides by it. Without it every micro-batch counts alike, however many tokens it has.
+    trainer.model_accepts_loss_kwargs = True
     trainer.counts = parameter_counts(trainer.model)  # before it is cut up over processes
     trainer.remove_callback(PrinterCallback)
     if stop.listens(run.config):
