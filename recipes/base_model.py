@@ -2,10 +2,11 @@
 
 No model hub is needed. The tokenizer is byte-level BPE trained on the prompts and reasoning of the
 training set, with one token for every line that prompts repeat, so that a prompt of two hundred words
-costs a CPU about as much as one of thirty. The model is then pre-trained on captions
-(`data_prep.synthetic.captions`), as a stand-in for what a downloaded base model can do: it sees and it
-keeps to a format, but it carries nothing from one view to the other. Everything after this stage treats
-the folder like any other checkpoint.
+costs a CPU about as much as one of thirty. The model is then pre-trained as a stand-in for what a
+downloaded base model can do. For CVSBench it learns captions (`data_prep.synthetic.captions`): it sees and
+it keeps to a format, but it carries nothing from one view to the other. For MonoSR it also learns to read
+boxes, from scenes of its own (`data_prep.monosr.synthetic.pretraining`), which give the tokenizer its
+prompts too. Everything after this stage treats the folder like any other checkpoint.
 """
 
 # ruff: noqa: I001  transformers must find torchvision's operators declared

@@ -48,8 +48,7 @@ def with_auxiliary(row: Row, scene: Scene, variant: str, store: Path) -> Row:
     wanted = VARIANTS[variant]
     if variant == "none":
         return row
-    indices = objects_from_left(scene) if wanted.all else objects_of(row, scene)
-    text = auxiliary_text(scene, indices, names_of(row, scene), wanted)
+    indices, text = objects_and_text(row, scene, wanted)
     aux = {"variant": variant, "text": text}
     if not wanted.marks:
         return replace(row, meta={**row.meta, "aux": aux})
@@ -65,6 +64,16 @@ def with_auxiliary(row: Row, scene: Scene, variant: str, store: Path) -> Row:
         ) from error
     aux["objects"] = [scene.ids[index] for index in indices]
     return replace(row, images=(marked, *row.images[1:]), meta={**row.meta, "aux": aux})
+
+
+def objects_and_text(row: Row, scene: Scene, variant: Variant) -> tuple[list[int], str]:
+    """Indices of the objects that a row is told of, in their order, and what it is told.
+
+    Raises:
+        UserError: as `objects_of` does.
+    """
+    indices = objects_from_left(scene) if variant.all else objects_of(row, scene)
+    return indices, auxiliary_text(scene, indices, names_of(row, scene), variant)
 
 
 def auxiliary_text(scene: Scene, indices: Sequence[int], names: Mapping[int, str], variant: Variant) -> str:

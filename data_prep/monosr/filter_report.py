@@ -48,9 +48,9 @@ class FilterTally:
 
     def add(self, judged: Judged) -> None:
         counts = self.counts.setdefault(judged.full.source, Counter())
-        left = int((judged.reasons < 0).sum())
-        counts.update(pictures=1, pictures_left=int(left > 0), objects=len(judged.full), objects_left=left)
         kept = np.flatnonzero(judged.reasons < 0)
+        left = len(kept)
+        counts.update(pictures=1, pictures_left=int(left > 0), objects=len(judged.full), objects_left=left)
         self.categories.update(judged.full.categories[i] for i in kept)
         close = _close(project(judged.full.center[kept], judged.full.K), self.separation)
         counts.update(pairs=left * (left - 1) // 2, pairs_close=close)

@@ -55,7 +55,7 @@ def observe_all(
     """
     lengths = np.zeros(len(release), np.int64)
     reasons: dict[int, np.ndarray] = {}
-    tally = FilterTally()
+    tally = FilterTally(separation)
     numbers = list(range(-(-len(release) // chunk)))
     for done, (number, sizes, found, own) in enumerate(
         in_processes(partial(_judge, release, thresholds, chunk, separation), numbers, workers), start=1

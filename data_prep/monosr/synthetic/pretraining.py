@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from data_prep.monosr.auxiliary import auxiliary_text, names_of, objects_from_left, objects_of
+from data_prep.monosr.auxiliary import names_of, objects_and_text, objects_from_left, objects_of
 from data_prep.monosr.auxiliary_text import box_words, object_lines
 from data_prep.monosr.auxiliary_words import UNITS, VARIANTS
 from data_prep.monosr.filter import Thresholds, observe
@@ -60,6 +60,7 @@ class Pretraining:
 
     def __init__(self, folder: Path, seed: int, pictures: int, side: int, prompt: PromptSpec) -> None:
         self.seed, self.prompt = seed, prompt
+        self._sentences = fixed_sentences()
         self.shown = list(_shown(folder, seed, pictures, side))
 
     def examples(self, count: int) -> list[Example]:
@@ -82,9 +83,8 @@ class Pretraining:
             shown = rng.choice(self.shown)
             row, scene = rng.choice(shown.rows), shown.scene
             variant = variants[number % len(variants)]
-            indices = objects_from_left(scene) if variant.all else objects_of(row, scene)
             if variant != VARIANTS["none"]:
-                told = auxiliary_text(scene, indices, names_of(row, scene), variant)
+                _, told = objects_and_text(row, scene, variant)
                 row = replace(row, meta={**row.meta, "aux": {"text": told}})
             role = "numbered" if variant.marks else "frame"
             found.append(prompt_text(replace(row, images=(ImageRef(row.group, role),)), self.prompt))
@@ -119,10 +119,8 @@ class Pretraining:
         field, unit = rng.randrange(len(FIELDS)), UNITS[scene.domain]
         told = round(scene.size[index, field] * unit.scale, unit.digits)
         if kind == "field":
-            answer, request = (
-                f"{told:.{unit.digits}f} {SYMBOLS[unit.name]}",
-                f"Copy the {FIELDS[field]} of {name}.",
-            )
+            answer = f"{told:.{unit.digits}f} {SYMBOLS[unit.name]}"
+            request = f"Copy the {FIELDS[field]} of {name}."
         else:
             other = rng.choice(OTHER_UNITS[unit.name])
             answer = f"{written(rounded(told / unit.scale / METRES[other][1]))} {other}"
@@ -133,7 +131,7 @@ class Pretraining:
         self, lines: list[str], rng: random.Random, answer: str, picture: Path | None = None
     ) -> Example:
         """Behind a few sentences that prompts begin with, so that nothing hangs on what stands before."""
-        before = rng.sample(fixed_sentences(), rng.randint(0, 3))
+        before = rng.sample(self._sentences, rng.randint(0, 3))
         content = [{"type": "text", "text": "\n".join([*before, *lines])}]
         if picture is None:
             return Example([{"role": "user", "content": content}], answer, ())
