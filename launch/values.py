@@ -39,6 +39,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "model.device": ("cpu", "cuda"),
     "model.family": tuple(PATCH_SIZE),
     "model.dtype": ("float32", "bfloat16", "float16"),
+    "model.build.pretraining.world": ("cvsbench", "monosr"),
     "model.attention": ("auto", "sdpa", "eager", "flash_attention_2"),
     "sft.scheduler": ("cosine", "linear", "constant", "constant_with_warmup"),
     "sft.take": ("last", "best"),
@@ -128,6 +129,7 @@ def faults(config: DictConfig, sections: set[str]) -> Iterator[str]:
             )
     if "model" in sections:
         yield from _lora(config)
+        yield from _base(config)
     for key in ADDRESSES:
         if (value := _value(config, key, sections)) is not None and has_password(str(value)):
             yield f"{key} holds a password, which would be kept in config.yaml: give the key by ..._env=NAME."
@@ -148,6 +150,15 @@ def _lora(config: DictConfig) -> Iterator[str]:
             re.compile(config.model.lora_exclude)
         except re.error as error:
             yield f"model.lora_exclude={config.model.lora_exclude} is no regular expression ({error})."
+
+
+def _base(config: DictConfig) -> Iterator[str]:
+    made = None if config.model.build is None else config.model.build.pretraining
+    if made is not None and made.world == "cvsbench" and made.side is not None:
+        yield (
+            f"model.build.pretraining.side={made.side} does nothing here: pictures of world=cvsbench have "
+            "a size of their own. Leave it out, or set model.build.pretraining.world=monosr."
+        )
 
 
 def _value(config: DictConfig, key: str, sections: set[str]) -> Any:

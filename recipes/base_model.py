@@ -232,7 +232,7 @@ def _model(tokenizer: PreTrainedTokenizerFast, size: DictConfig) -> Qwen3VLForCo
             "max_position_embeddings": 4096,
             "rope_parameters": {
                 "rope_type": "default",
-                "rope_theta": 5_000_000.0,
+                "rope_theta": size.rope_theta,
                 "mrope_section": [head // 2 - 2 * third, third, third],
                 "mrope_interleaved": True,
             },

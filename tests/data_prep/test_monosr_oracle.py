@@ -47,6 +47,24 @@ def test_the_oracle_agrees_with_every_answer():
     assert count["dist numeric"] + count["size numeric"] > 300
 
 
+def test_the_oracle_agrees_on_what_hides_what_where_faces_lie_in_one_plane():
+    """Boxes along the axes on a half-metre grid: rays run along faces, and rounding says what they hit."""
+    options = replace(OPTIONS, tasks=("oj",), situational=0, per_format=3)
+    asked = 0
+    for seed in range(40):
+        scene = random_scene(seed, "indoor", 14)
+        center, size = (np.round(2 * lengths) / 2 for lengths in (scene.center, scene.size))
+        center += 0.5 * np.arange(len(scene))[:, None] * np.array([0, 1, 0])  # no two at one place
+        scene = replace(
+            scene, center=center, size=np.maximum(size, 0.5), R=np.array([np.eye(3)] * len(scene))
+        )
+        oracle = Oracle(scene, MARGINS)
+        for row in questions_of(scene, options, seed):
+            asked += 1
+            assert list(oracle.faults(row)) == [], row
+    assert asked > 100
+
+
 @pytest.mark.slow
 def test_the_oracle_agrees_over_many_scenes():
     """Two thousand scenes; MONOSR_SCENES=20000 has it look at so many."""

@@ -8,8 +8,17 @@ from omegaconf import OmegaConf
 from PIL import Image
 
 from data_prep.monosr.long_tail import rare
-from data_prep.monosr.synthetic import pretraining
-from data_prep.monosr.synthetic.pretraining import BLOCK, FIRST_READING, LATER, REQUEST, Pretraining, caption
+from data_prep.monosr.synthetic.pretraining import (
+    BLOCK,
+    FIRST_READING,
+    LATER,
+    PLAIN,
+    REQUEST,
+    SPLIT,
+    Pretraining,
+    caption,
+)
+from data_prep.monosr.synthetic.release import FIRST
 from data_prep.prompts import load_prompt
 
 PROMPT = load_prompt(OmegaConf.create({"format": "answer_only", "file": None}), aux="none")
@@ -43,19 +52,36 @@ def test_a_box_is_copied_letter_by_letter(asked):
 
 
 def test_sizes_are_those_of_the_list_in_any_unit(asked):
-    pattern = re.compile(r"(Copy|Write) the (length|height|width) of (.*?)(?: in (\w+))?\.$")
+    pattern = re.compile(
+        r"(Copy|Write) the (length|height|width|last number of the centre) of (.*?)(?: in (\w+))?\.$"
+    )
     kinds = Counter()
     for text, answer, _ in asked:
         if not (found := pattern.search(text)):
             continue
         verb, field, name, unit = found.groups()
-        told = float(re.search(rf"(?:-|\[\d+\]) {re.escape(name)}: .*?{field} ([\d.]+)", text)[1])
+        line = re.search(rf"(?:-|\[\d+\]) {re.escape(name)}: (.*)", text)[1]
+        where = rf"{field} ([\d.]+)" if field in ("length", "height", "width") else r", ([\d.]+)\)"
+        told = float(re.search(where, line)[1])
         metres, given = value(answer)
         # The unit of a list is that of the copied answers: centimetres where the object is a single one.
         assert any(metres == pytest.approx(told * scale, rel=0.006) for scale in (1.0, 0.01))
         assert verb == "Copy" or IN_METRES[unit] == IN_METRES[given]
-        kinds[verb] += 1
-    assert min(kinds["Copy"], kinds["Write"]) > 2 * BLOCK
+        kinds[verb, field.startswith("last")] += 1
+    assert len(kinds) == 3
+    assert min(kinds.values()) > 2 * BLOCK
+
+
+def test_plain_lists_come_first(source, asked):
+    """Without marks' numbers, and in the words of no question: the categories of the scenes alone."""
+    categories = {name for shown in source.shown for name in shown.scene.categories}
+    plain = int(PLAIN * len(asked)) // BLOCK * BLOCK
+    names = [re.findall(r"^(-|\[\d+\]) (.*): centre", text, re.MULTILINE) for text, _, _ in asked]
+    assert {name for found in names[:plain] for name in found} <= {("-", name) for name in categories}
+    later = {name for found in names[plain:] for name in found}
+    assert any(mark != "-" for mark, _ in later)
+    assert any("nearest to" in name for _, name in later)
+    assert all(text.startswith(("- ", "Is ")) for text, _, _ in asked[:plain] if " more than " not in text)
 
 
 def test_the_larger_number_is_told(asked):
@@ -128,9 +154,7 @@ def test_texts_have_every_kind_of_information(source):
 
 
 def test_its_pictures_are_no_part_of_a_release():
-    assert pretraining.FIRST[pretraining.SPLIT] > max(
-        number for split, number in pretraining.FIRST.items() if split != pretraining.SPLIT
-    )
+    assert FIRST[SPLIT] > max(number for split, number in FIRST.items() if split != SPLIT)
 
 
 @pytest.mark.parametrize(("share", "names"), [(0, ""), (0.2, "d"), (0.39, "d"), (0.4, "da"), (1, "dacbe")])

@@ -65,6 +65,10 @@ MISTAKES = {
     ("prep", *TINY, "data.categories=roof"): "data.categories=[roof]",
     ("prep", *TINY, "prompt.file=nowhere.txt"): "prompt.file=nowhere.txt does not exist",
     ("sft", *PAPER): "add scale=tiny for the same recipe on a CPU",
+    ("sft", *TINY, "model.build.pretraining.world=monosrr"): (
+        "model.build.pretraining.world=monosrr is unknown: did you mean monosr?"
+    ),
+    ("sft", *TINY, "model.build.pretraining.side=320"): "does nothing here: pictures of world=cvsbench",
     ("sft", *TINY, "sft.shard=zero5"): "sft.shard=zero5 is unknown",
     ("sft", *TINY, "sft.batch_size=100"): "make it a multiple of 64",
     ("sft", *TINY, "sft.max_steps=0"): "at least 1",

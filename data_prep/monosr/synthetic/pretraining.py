@@ -20,8 +20,8 @@ from data_prep.monosr.filter import Thresholds, observe
 from data_prep.monosr.generate import questions_of
 from data_prep.monosr.options import Options
 from data_prep.monosr.questions.numbers import WORDS, rounded, written
-from data_prep.monosr.scene import SOURCES, Scene
-from data_prep.monosr.synthetic.release import FIRST, drawn
+from data_prep.monosr.scene import Scene
+from data_prep.monosr.synthetic.release import dealt, drawn
 from data_prep.prompts import PromptSpec, build_messages, fixed_sentences, prompt_text
 from data_prep.rows import Example, ImageRef, Row
 from rewards.units import UNITS as METRES
@@ -32,11 +32,13 @@ FIELDS = ("length", "height", "width")
 OTHER_UNITS = {"metres": ("cm", "mm"), "centimetres": ("m", "mm")}
 SYMBOLS = {"metres": "m", "centimetres": "cm"}
 # Kinds of reading and how often each comes: whole boxes most often, for copying is learned from long answers.
-READING = {"box": 4, "field": 2, "unit": 2, "more": 1}
-FIRST_READING = 0.8  # of the examples, before any picture is shown; copying sets in suddenly, and then stays
+READING = {"box": 6, "field": 3, "depth": 2, "unit": 2, "more": 1}
+PLAIN = 0.45  # of the examples are plain lists; copying sets in suddenly, sooner where nothing else differs
+FIRST_READING = 0.75  # of the examples, the plain ones among them, before any picture is shown
 LATER = {"reading": 1, "caption": 3, "guess": 1}  # blocks of the rest
 BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
 STRETCH = (0.4, 2.5)  # of the sizes in a list
+SENTENCES = 3  # before a request, at most
 LISTED = 2  # objects of a list, at most
 NEAREST = 6  # objects that a caption tells
 
@@ -64,14 +66,15 @@ class Pretraining:
         self.shown = list(_shown(folder, seed, pictures, side))
 
     def examples(self, count: int) -> list[Example]:
-        """`count` examples, to be learned in this order: reading alone, then blocks of all."""
-        first = int(FIRST_READING * count) // BLOCK * BLOCK
+        """`count` examples, to be learned in this order: plain lists, other lists, then blocks of all."""
+        plain, first = (int(share * count) // BLOCK * BLOCK for share in (PLAIN, FIRST_READING))
         made = []
         for number in range(count):
             block = random.Random(f"blocks/{self.seed}/{number // BLOCK}")
             kind = "reading" if number < first else _one_of(LATER, block)
             rng = random.Random(f"examples/{self.seed}/{number}")
-            made.append(self._example(_one_of(READING, rng) if kind == "reading" else kind, rng))
+            kind = _one_of(READING, rng) if kind == "reading" else kind
+            made.append(self._example(kind, rng, plain=number < plain))
         return made
 
     def texts(self, count: int) -> list[str]:
@@ -90,7 +93,7 @@ class Pretraining:
             found.append(prompt_text(replace(row, images=(ImageRef(row.group, role),)), self.prompt))
         return found
 
-    def _example(self, kind: str, rng: random.Random) -> Example:
+    def _example(self, kind: str, rng: random.Random, plain: bool) -> Example:
         shown = rng.choice(self.shown)
         if kind == "caption":
             return self._asked([REQUEST], rng, caption(shown.scene), shown.path)
@@ -103,35 +106,48 @@ class Pretraining:
             row = rng.choice([row for row in shown.rows if row.task != "og"])  # whose options are long
             row = replace(row, images=(ImageRef(path, "frame"),))
             return Example(build_messages(row, self.prompt), f"<answer>{_lot(row, rng)}</answer>", (path,))
-        return self._read(kind, rng.choice(shown.rows), shown.scene, rng)
+        return self._read(kind, rng.choice(shown.rows), shown.scene, rng, plain)
 
-    def _read(self, kind: str, row: Row, scene: Scene, rng: random.Random) -> Example:
-        """Of a list of boxes, one as a whole, or one of its sizes, in the list's unit or another."""
-        stretch = [[rng.uniform(*STRETCH) for _ in FIELDS] for _ in scene.ids]
-        scene = replace(scene, size=scene.size * np.array(stretch))
-        names, indices = names_of(row, scene), objects_of(row, scene)
+    def _read(self, kind: str, row: Row, scene: Scene, rng: random.Random, plain: bool) -> Example:
+        """Of a list of boxes, one as a whole, or one of its numbers, in the list's unit or another.
+
+        `plain` lists have categories for names, no numbers of marks and no sentences before them; others have
+        the names that `row` has.
+        """
+        stretch = np.array([[rng.uniform(*STRETCH) for _ in (*FIELDS, "away")] for _ in scene.ids])
+        scene = replace(scene, size=scene.size * stretch[:, :3], center=scene.center * stretch[:, 3:])
+        names = {} if plain else names_of(row, scene)
+        indices = _one_a_category(scene, rng) if plain else objects_of(row, scene)
         indices = rng.sample(indices, min(rng.randint(1, LISTED), len(indices)))
-        lines = object_lines(scene, indices, names, numbered=rng.random() < 0.5, boxes=True)
+        lines = object_lines(scene, indices, names, numbered=not plain and rng.random() < 0.5, boxes=True)
         index = rng.choice(indices)
         name = names.get(index, scene.categories[index])
-        if kind == "box":
-            return self._asked([*lines, f"Copy the box of {name}."], rng, box_words(scene, index))
         field, unit = rng.randrange(len(FIELDS)), UNITS[scene.domain]
-        told = round(scene.size[index, field] * unit.scale, unit.digits)
-        if kind == "field":
-            answer = f"{told:.{unit.digits}f} {SYMBOLS[unit.name]}"
+        told = (scene.center[index, 2] if kind == "depth" else scene.size[index, field]) * unit.scale
+        answer = f"<answer>{told:.{unit.digits}f} {SYMBOLS[unit.name]}</answer>"
+        if kind == "box":
+            request, answer = f"Copy the box of {name}.", box_words(scene, index)
+        elif kind == "depth":
+            request = f"Copy the last number of the centre of {name}."
+        elif kind == "field":
             request = f"Copy the {FIELDS[field]} of {name}."
         else:
             other = rng.choice(OTHER_UNITS[unit.name])
-            answer = f"{written(rounded(told / unit.scale / METRES[other][1]))} {other}"
             request = f"Write the {FIELDS[field]} of {name} in {rng.choice(WORDS[other])}."
-        return self._asked([*lines, request], rng, f"<answer>{answer}</answer>")
+            metres = round(told, unit.digits) / unit.scale
+            answer = f"<answer>{written(rounded(metres / METRES[other][1]))} {other}</answer>"
+        return self._asked([*lines, request], rng, answer, sentences=0 if plain else SENTENCES)
 
     def _asked(
-        self, lines: list[str], rng: random.Random, answer: str, picture: Path | None = None
+        self,
+        lines: list[str],
+        rng: random.Random,
+        answer: str,
+        picture: Path | None = None,
+        sentences: int = SENTENCES,
     ) -> Example:
         """Behind a few sentences that prompts begin with, so that nothing hangs on what stands before."""
-        before = rng.sample(self._sentences, rng.randint(0, 3))
+        before = rng.sample(self._sentences, rng.randint(0, sentences))
         content = [{"type": "text", "text": "\n".join([*before, *lines])}]
         if picture is None:
             return Example([{"role": "user", "content": content}], answer, ())
@@ -153,6 +169,11 @@ def caption(scene: Scene) -> str:
     )
 
 
+def _one_a_category(scene: Scene, rng: random.Random) -> list[int]:
+    shuffled = rng.sample(range(len(scene)), len(scene))
+    return list({scene.categories[index]: index for index in shuffled}.values())
+
+
 def _one_of(weights: Mapping[str, int], rng: random.Random) -> str:
     return rng.choices(list(weights), list(weights.values()))[0]
 
@@ -167,9 +188,7 @@ def _lot(row: Row, rng: random.Random) -> str:
 
 
 def _shown(folder: Path, seed: int, pictures: int, side: int) -> Iterator[Shown]:
-    for place, source in enumerate(SOURCES):
-        count = pictures // len(SOURCES) + (place < pictures % len(SOURCES))
-        numbers = range(FIRST[SPLIT], FIRST[SPLIT] + count)
+    for source, numbers in dealt(SPLIT, pictures):
         scenes = (scene for scene, _ in drawn(folder, source, seed, numbers, side, SPLIT))
         for judged in observe(scenes, Thresholds()):
             if judged.scene is None:

@@ -42,11 +42,7 @@ def write_release(
     """
     done = 0
     for split, total in pictures.items():
-        for place, source in enumerate(sources):
-            count = total // len(sources) + (place < total % len(sources))
-            if not count:
-                continue
-            numbers = range(FIRST[split], FIRST[split] + count)
+        for source, numbers in dealt(split, total, sources):
             made = (
                 drawn(root, source, seed, numbers, side, split)
                 if draw
@@ -54,7 +50,14 @@ def write_release(
             )
             with replacing(root / f"Omni3D/{source}_{split}.json") as temporary:
                 _write_file(temporary, source, split, made, lambda n, before=done: on_progress(before + n))
-            done += count
+            done += len(numbers)
+
+
+def dealt(split: str, total: int, sources: Sequence[str] = tuple(SOURCES)) -> Iterator[tuple[str, range]]:
+    """`total` pictures of a split dealt evenly: each source that gets any, with its pictures' numbers."""
+    for place, source in enumerate(sources):
+        if count := total // len(sources) + (place < total % len(sources)):
+            yield source, range(FIRST[split], FIRST[split] + count)
 
 
 def _told(
