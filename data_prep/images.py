@@ -14,9 +14,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from data_prep.atomic import JsonlLog, read_jsonl
 from data_prep.errors import UserError
+from data_prep.processes import cores, end_with_parent
 from data_prep.tokens import MAX_ASPECT
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
@@ -183,23 +183,6 @@ def in_order(work: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> Iterat
                 "A process that decodes pictures was killed, most likely for want of memory. "
                 "Free some and give the same command: what is done is kept."
             ) from error
-
-
-def cores() -> int:
-    """Cores that this process may use; a scheduler may have given it fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def end_with_parent() -> None:
-    """Workers wait for work on a pipe that outlives a parent killed with -9; watch the parent instead."""
-    parent = parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
 
 
 def _clean_chunk(

@@ -6,8 +6,9 @@ from importlib import metadata
 from pathlib import Path
 
 from configs import TREE
+from data_prep.processes import cores
 from launch.catalogue import recipes
-from launch.machine import PACKAGES, cores, free_disk, git_commit, gpus, memory, version
+from launch.machine import PACKAGES, free_disk, git_commit, gpus, memory, version
 from recipes import VERL
 
 TINY_MEMORY, TINY_DISK = 7.0, 3.0  # GiB that scale=tiny wants

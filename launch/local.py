@@ -21,10 +21,11 @@ from typing import Any
 
 from data_prep.atomic import write_text
 from data_prep.errors import UserError
+from data_prep.processes import cores
 from data_prep.secrets import mask
 from launch.family import Family
 from launch.follow import FOLLOW, Follower
-from launch.machine import PACKAGES, cores, git_commit, gpus, memory, version
+from launch.machine import PACKAGES, git_commit, gpus, memory, version
 from recipes import attempt_logs, devices, stop
 from recipes.stages import Stage
 

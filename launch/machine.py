@@ -21,11 +21,6 @@ class Gpu:
     memory: float  # GiB
 
 
-def cores() -> int:
-    """The CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def memory() -> float:
     """Memory in GiB: the machine's, or the container's limit where that is less."""
     import psutil

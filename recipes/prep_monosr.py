@@ -25,7 +25,6 @@ from omegaconf import DictConfig, OmegaConf
 from data_prep.atomic import digest, read_jsonl, sha256_file, write_json, write_jsonl
 from data_prep.data_root import DataRoot
 from data_prep.errors import UserError
-from data_prep.images import cores
 from data_prep.monosr.auxiliary_rows import Item, all_with_auxiliary
 from data_prep.monosr.chunks import Read
 from data_prep.monosr.filter import Thresholds
@@ -36,6 +35,7 @@ from data_prep.monosr.options import Options
 from data_prep.monosr.produce import produce, rows_of
 from data_prep.monosr.reader import Release, find_annotations
 from data_prep.monosr.scene import Scene
+from data_prep.processes import cores
 from data_prep.prompts import load_prompt
 from data_prep.quarantine import Quarantined
 from data_prep.rows import Row

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.errors import UserError
-from data_prep.images import end_with_parent
 from data_prep.monosr.auxiliary import with_auxiliary
 from data_prep.monosr.auxiliary_words import VARIANTS
 from data_prep.monosr.scene import Scene
+from data_prep.processes import end_with_parent
 from data_prep.rows import Row
 
 CHUNK = 64  # rows a task; neighbours share pictures, so more would not draw less

@@ -21,11 +21,11 @@ import numpy as np
 
 from data_prep.atomic import replacing, write_jsonl
 from data_prep.errors import UserError
-from data_prep.images import end_with_parent
 from data_prep.monosr.balance import Cell, cell_of, rank
 from data_prep.monosr.generate import questions_of
 from data_prep.monosr.options import Options
 from data_prep.monosr.scene import Scene
+from data_prep.processes import end_with_parent
 
 Captions = Mapping[str, str]
 Read = Callable[[int, int], Iterable[tuple[Scene, Scene | None] | tuple[Scene, Scene | None, Captions]]]
