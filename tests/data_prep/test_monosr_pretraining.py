@@ -11,6 +11,7 @@ from data_prep.monosr.long_tail import rare
 from data_prep.monosr.synthetic.pretraining import (
     BLOCK,
     FIRST_READING,
+    GROWING,
     LATER,
     PLAIN,
     REQUEST,
@@ -76,12 +77,27 @@ def test_plain_lists_come_first(source, asked):
     """Without marks' numbers, and in the words of no question: the categories of the scenes alone."""
     categories = {name for shown in source.shown for name in shown.scene.categories}
     plain = int(PLAIN * len(asked)) // BLOCK * BLOCK
-    names = [re.findall(r"^(-|\[\d+\]) (.*): centre", text, re.MULTILINE) for text, _, _ in asked]
+    line = re.compile(r"^(-|\[\d+\]) (.*): (?:centre|length|height|width|yaw) ", re.MULTILINE)
+    names = [line.findall(text) for text, _, _ in asked]
     assert {name for found in names[:plain] for name in found} <= {("-", name) for name in categories}
     later = {name for found in names[plain:] for name in found}
     assert any(mark != "-" for mark, _ in later)
     assert any("nearest to" in name for _, name in later)
     assert all(text.startswith(("- ", "Is ")) for text, _, _ in asked[:plain] if " more than " not in text)
+
+
+def test_plain_lists_grow(asked):
+    """Of each box one part at first, then more of them, and in the end all."""
+    growing, plain = (int(share * len(asked)) // BLOCK * BLOCK for share in (GROWING, PLAIN))
+    parts = [
+        max(len(re.findall(r"centre|length|height|width|yaw", line)) for line in text.split("\n")[:-1])
+        for text, _, _ in asked[:plain]
+        if text.startswith("- ")
+    ]
+    fifth = len(parts) * growing // plain // 5
+    assert set(parts[: fifth * 9 // 10]) == {1}
+    assert set(parts[fifth * 11 // 10 : fifth * 39 // 10]) == {1, 2, 3, 4}
+    assert set(parts[fifth * 6 :]) == {5}
 
 
 def test_the_larger_number_is_told(asked):

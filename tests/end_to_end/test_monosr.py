@@ -1,4 +1,4 @@
-"""MonoSR from drawn boxes to scored answers, by the command line: SFT, GRPO by verl's own trainer, evaluation."""
+"""MonoSR from drawn boxes to scored answers, by the command line: SFT, GRPO by verl's trainer, evaluation."""
 
 import json
 import os
@@ -21,7 +21,8 @@ CONFIG = (
     "model.build.pretraining.steps=6", "model.build.pretraining.batch_size=8",
     "model.build.pretraining.pictures=40", "model.build.pretraining.side=96",
     "sft.max_steps=3", "sft.batch_size=16", "grpo.max_steps=2", "grpo.batch_size=8", "grpo.mini_batch_size=4",
-    "grpo.probe.rows=4", "grpo.probe.max_flat_share=1", "eval.max_new_tokens=24", "model.max_response_tokens=24",
+    "grpo.probe.rows=4", "grpo.probe.max_flat_share=1",
+    "eval.max_new_tokens=24", "model.max_response_tokens=24",
 )  # fmt: skip
 WAIT = 900.0  # seconds
 

@@ -7,7 +7,8 @@ the benchmark come with answers by lot, which teach the tag and leave it at chan
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,8 +34,11 @@ OTHER_UNITS = {"metres": ("cm", "mm"), "centimetres": ("m", "mm")}
 SYMBOLS = {"metres": "m", "centimetres": "cm"}
 # Kinds of reading and how often each comes: whole boxes most often, for copying is learned from long answers.
 READING = {"box": 6, "field": 3, "depth": 2, "unit": 2, "more": 1}
-PLAIN = 0.45  # of the examples are plain lists; copying sets in suddenly, sooner where nothing else differs
-FIRST_READING = 0.75  # of the examples, the plain ones among them, before any picture is shown
+# Shares of the examples: lists that grow, plain lists, all reading before any picture is shown; each with the
+# one before. Copying sets in suddenly, and sooner on short lists that differ in nothing else.
+GROWING, PLAIN, FIRST_READING = 0.17, 0.3, 0.75
+PARTS = ("centre", *FIELDS, "yaw")  # of a box in words, as they begin
+PART = re.compile(r"centre \([^)]*\)|(?:length|height|width) [\d.]+|yaw .*")
 LATER = {"reading": 1, "caption": 3, "guess": 1}  # blocks of the rest
 BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
 STRETCH = (0.4, 2.5)  # of the sizes in a list
@@ -67,14 +71,17 @@ class Pretraining:
 
     def examples(self, count: int) -> list[Example]:
         """`count` examples, to be learned in this order: plain lists, other lists, then blocks of all."""
-        plain, first = (int(share * count) // BLOCK * BLOCK for share in (PLAIN, FIRST_READING))
+        growing, plain, first = (
+            int(share * count) // BLOCK * BLOCK for share in (GROWING, PLAIN, FIRST_READING)
+        )
         made = []
         for number in range(count):
             block = random.Random(f"blocks/{self.seed}/{number // BLOCK}")
             kind = "reading" if number < first else _one_of(LATER, block)
             rng = random.Random(f"examples/{self.seed}/{number}")
             kind = _one_of(READING, rng) if kind == "reading" else kind
-            made.append(self._example(kind, rng, plain=number < plain))
+            parts = 1 + len(PARTS) * number // growing if number < growing else len(PARTS)
+            made.append(self._example(kind, rng, parts if number < plain else None))
         return made
 
     def texts(self, count: int) -> list[str]:
@@ -93,7 +100,7 @@ class Pretraining:
             found.append(prompt_text(replace(row, images=(ImageRef(row.group, role),)), self.prompt))
         return found
 
-    def _example(self, kind: str, rng: random.Random, plain: bool) -> Example:
+    def _example(self, kind: str, rng: random.Random, parts: int | None) -> Example:
         shown = rng.choice(self.shown)
         if kind == "caption":
             return self._asked([REQUEST], rng, caption(shown.scene), shown.path)
@@ -106,14 +113,15 @@ class Pretraining:
             row = rng.choice([row for row in shown.rows if row.task != "og"])  # whose options are long
             row = replace(row, images=(ImageRef(path, "frame"),))
             return Example(build_messages(row, self.prompt), f"<answer>{_lot(row, rng)}</answer>", (path,))
-        return self._read(kind, rng.choice(shown.rows), shown.scene, rng, plain)
+        return self._read(kind, rng.choice(shown.rows), shown.scene, rng, parts)
 
-    def _read(self, kind: str, row: Row, scene: Scene, rng: random.Random, plain: bool) -> Example:
+    def _read(self, kind: str, row: Row, scene: Scene, rng: random.Random, parts: int | None) -> Example:
         """Of a list of boxes, one as a whole, or one of its numbers, in the list's unit or another.
 
-        `plain` lists have categories for names, no numbers of marks and no sentences before them; others have
-        the names that `row` has.
+        A list with at most so many `parts` of each box, or with all of them, is plain: it has categories for
+        names, no numbers of marks and no sentences before it. None gives whole boxes by the names of `row`.
         """
+        plain = parts is not None
         stretch = np.array([[rng.uniform(*STRETCH) for _ in (*FIELDS, "away")] for _ in scene.ids])
         scene = replace(scene, size=scene.size * stretch[:, :3], center=scene.center * stretch[:, 3:])
         names = {} if plain else names_of(row, scene)
@@ -123,8 +131,8 @@ class Pretraining:
         index = rng.choice(indices)
         name = names.get(index, scene.categories[index])
         field, unit = rng.randrange(len(FIELDS)), UNITS[scene.domain]
-        told = (scene.center[index, 2] if kind == "depth" else scene.size[index, field]) * unit.scale
-        answer = f"<answer>{told:.{unit.digits}f} {SYMBOLS[unit.name]}</answer>"
+        length = (scene.center[index, 2] if kind == "depth" else scene.size[index, field]) * unit.scale
+        answer = f"<answer>{length:.{unit.digits}f} {SYMBOLS[unit.name]}</answer>"
         if kind == "box":
             request, answer = f"Copy the box of {name}.", box_words(scene, index)
         elif kind == "depth":
@@ -134,9 +142,16 @@ class Pretraining:
         else:
             other = rng.choice(OTHER_UNITS[unit.name])
             request = f"Write the {FIELDS[field]} of {name} in {rng.choice(WORDS[other])}."
-            metres = round(told, unit.digits) / unit.scale
+            metres = round(length, unit.digits) / unit.scale
             answer = f"<answer>{written(rounded(metres / METRES[other][1]))} {other}</answer>"
-        return self._asked([*lines, request], rng, answer, sentences=0 if plain else SENTENCES)
+        if parts is None:
+            return self._asked([*lines, request], rng, answer)
+        needed = {"box": (), "depth": PARTS[:1]}.get(kind, (FIELDS[field],))
+        count = rng.randint(1, parts) if parts < len(PARTS) else parts
+        others = [part for part in PARTS if part not in needed]
+        kept = {*needed, *rng.sample(others, count - len(needed))}
+        lines, answer = [_only(kept, line) for line in lines], _only(kept, answer)
+        return self._asked([*lines, request], rng, answer, sentences=0)
 
     def _asked(
         self,
@@ -167,6 +182,13 @@ def caption(scene: Scene) -> str:
         for i in objects_from_left(scene)
         if i in nearest
     )
+
+
+def _only(kept: Collection[str], text: str) -> str:
+    """The text with those parts of a box alone; one that has no box stays as it is."""
+    if not (parts := list(PART.finditer(text))):
+        return text
+    return text[: parts[0].start()] + ", ".join(part[0] for part in parts if part[0].split()[0] in kept)
 
 
 def _one_a_category(scene: Scene, rng: random.Random) -> list[int]:
