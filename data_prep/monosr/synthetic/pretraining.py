@@ -43,6 +43,7 @@ LATER = {"reading": 1, "caption": 3, "guess": 1}  # blocks of the rest
 BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
 STRETCH = (0.4, 2.5)  # of the sizes in a list
 SENTENCES = 3  # before a request, at most
+READ = 300  # scenes that lists are made of; of many more, copying sets in later
 LISTED = 2  # objects of a list, at most
 NEAREST = 6  # objects that a caption tells
 
@@ -68,6 +69,7 @@ class Pretraining:
         self.seed, self.prompt = seed, prompt
         self._sentences = fixed_sentences()
         self.shown = list(_shown(folder, seed, pictures, side))
+        self._read_of = self.shown[:: max(1, len(self.shown) // READ)]  # of every source
 
     def examples(self, count: int) -> list[Example]:
         """`count` examples, to be learned in this order: plain lists, other lists, then blocks of all."""
@@ -113,6 +115,7 @@ class Pretraining:
             row = rng.choice([row for row in shown.rows if row.task != "og"])  # whose options are long
             row = replace(row, images=(ImageRef(path, "frame"),))
             return Example(build_messages(row, self.prompt), f"<answer>{_lot(row, rng)}</answer>", (path,))
+        shown = rng.choice(self._read_of)
         return self._read(kind, rng.choice(shown.rows), shown.scene, rng, parts)
 
     def _read(self, kind: str, row: Row, scene: Scene, rng: random.Random, parts: int | None) -> Example:
