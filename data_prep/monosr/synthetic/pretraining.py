@@ -36,14 +36,13 @@ SYMBOLS = {"metres": "m", "centimetres": "cm"}
 READING = {"box": 6, "field": 3, "depth": 2, "unit": 2, "more": 1}
 # Shares of the examples: lists that grow, plain lists, all reading before any picture is shown; each with the
 # one before. Copying sets in suddenly, and sooner on short lists that differ in nothing else.
-GROWING, PLAIN, FIRST_READING = 0.17, 0.3, 0.75
+GROWING, PLAIN, FIRST_READING = 0.15, 0.42, 0.8
 PARTS = ("centre", *FIELDS, "yaw")  # of a box in words, as they begin
 PART = re.compile(r"centre \([^)]*\)|(?:length|height|width) [\d.]+|yaw .*")
 LATER = {"reading": 1, "caption": 3, "guess": 1}  # blocks of the rest
 BLOCK = 64  # examples of one kind in a row: batches taken in order pad little
 STRETCH = (0.4, 2.5)  # of the sizes in a list
 SENTENCES = 3  # before a request, at most
-READ = 300  # scenes that lists are made of; of many more, copying sets in later
 LISTED = 2  # objects of a list, at most
 NEAREST = 6  # objects that a caption tells
 
@@ -69,7 +68,6 @@ class Pretraining:
         self.seed, self.prompt = seed, prompt
         self._sentences = fixed_sentences()
         self.shown = list(_shown(folder, seed, pictures, side))
-        self._read_of = self.shown[:: max(1, len(self.shown) // READ)]  # of every source
 
     def examples(self, count: int) -> list[Example]:
         """`count` examples, to be learned in this order: plain lists, other lists, then blocks of all."""
@@ -115,7 +113,6 @@ class Pretraining:
             row = rng.choice([row for row in shown.rows if row.task != "og"])  # whose options are long
             row = replace(row, images=(ImageRef(path, "frame"),))
             return Example(build_messages(row, self.prompt), f"<answer>{_lot(row, rng)}</answer>", (path,))
-        shown = rng.choice(self._read_of)
         return self._read(kind, rng.choice(shown.rows), shown.scene, rng, parts)
 
     def _read(self, kind: str, row: Row, scene: Scene, rng: random.Random, parts: int | None) -> Example:
