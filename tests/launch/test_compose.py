@@ -65,9 +65,9 @@ def test_scale_tiny_fits_the_recipes_family():
     }  # fmt: skip
     one, other = families.values()
     assert (one.model.build.pretraining.world, other.model.build.pretraining.world) == ("cvsbench", "monosr")
-    for key in ("max_prompt_tokens", "sft_micro_batch_size", "lr_scale"):
+    for key in ("max_prompt_tokens", "sft_micro_batch_size", "grpo_micro_batch_size", "lr_scale"):
         one.model[key] = other.model[key]
-    for key in ("single_digits", "pretraining"):
+    for key in ("single_digits", "rope_theta", "pretraining"):
         one.model.build[key] = other.model.build[key]
     assert (one.model, one.grpo, one.scale_name) == (other.model, other.grpo, other.scale_name)
     assert for_recipe(["recipe=monosr_grpo", "scale=tiny", "sft.lr=1"]) == [
