@@ -22,7 +22,7 @@ from rewards import score_batch
 from rewards.box import box_text
 
 UNPARSED = "none"
-KEPT_OF_META = ("scenario", "long_tail")  # of MonoSR's rows, for its tables
+KEPT_OF_META = ("base", "scenario", "long_tail")  # of MonoSR's rows, for its tables
 PAPER_LEVELS = (3, 4)  # of grounding; the paper's mean IoU is over the rows of both
 
 

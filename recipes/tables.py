@@ -117,20 +117,24 @@ def _note_missing(
     """Say why evaluations that are there have empty cells, those with the same ones together."""
     unread: dict[str, list[str]] = {}
     unasked: dict[str, list[str]] = {}
+    partial: dict[str, list[str]] = {}
     for line in table.lines:
         if line.cell is None:
             continue
         pairs = zip(published.columns, line.entries, strict=True)
         empty = [column for column, entry in pairs if entry.ours is None]
         for column in empty:
-            asked = any(column.takes(p) for p in answers[line.name])
-            (unread if asked else unasked).setdefault(line.cell, []).append(" ".join(column.heads))
+            asked = [any(part.takes(p) for p in answers[line.name]) for part in (column, *column.parts)]
+            why = unread if all(asked) else partial if asked[0] else unasked
+            why.setdefault(line.cell, []).append(" ".join(head for head in column.heads if head))
     for cells, columns in _alike(unread):
         table.notes.append(
             f"{cells}: {columns} were not scored in the {mode} way and are empty. Evaluate again."
         )
     for cells, columns in _alike(unasked):
         table.notes.append(f"{cells}: no questions of {columns}, so these are empty.")
+    for cells, columns in _alike(partial):
+        table.notes.append(f"{cells}: {columns} is the mean of the columns and empty, as some of these are.")
 
 
 def _alike(found: Mapping[str, list[str]]) -> list[tuple[str, str]]:

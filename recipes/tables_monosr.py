@@ -82,7 +82,8 @@ class MonoColumn:
             return record.get("scenario") in _SCENARIOS
         if self.task in _SCENARIOS:
             return record.get("scenario") == self.task
-        return (record["task"], record["category"]) == (self.task, self.format)
+        # A situational question has the task that it puts into a situation as its base.
+        return (record.get("base", record["task"]), record["category"]) == (self.task, self.format)
 
     def value(self, prediction: Mapping[str, Any], mode: str, threshold: float | None) -> float | None:
         """How right one answer is, in [0, 1]; None where the evaluation did not take this reading."""

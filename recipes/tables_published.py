@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from data_prep.cvsbench import normalise_category
 from recipes.grid_scores import Score, accuracy_of, iou_of, mean_of
@@ -47,6 +47,7 @@ class Column:
     subset: str
     task: str
     category: str
+    parts: ClassVar[tuple["Column", ...]] = ()
 
     @property
     def heads(self) -> tuple[str, str]:

@@ -2,6 +2,12 @@
 
 import pytest
 
+from data_prep.monosr.filter import Thresholds, observe
+from data_prep.monosr.generate import questions_of
+from data_prep.monosr.options import Options
+from data_prep.monosr.scene import SOURCES
+from data_prep.monosr.synthetic.world import scenes
+from recipes.scores import predict
 from recipes.tables_known import TITLES, known_tables
 from recipes.tables_model import measured
 from recipes.tables_monosr import MonoColumn, monosr_tables
@@ -49,7 +55,8 @@ def test_both_kinds_of_tables_have_the_same_columns(domain, columns):
     [
         (MonoColumn("indoor", "sr", "mc4", "low"), answer(), True),
         (MonoColumn("indoor", "sr", "mc4", "high"), answer(), False),
-        (MonoColumn("indoor", "sr", "mc4", "high"), answer(level="high", scenario="safety"), True),
+        (MonoColumn("indoor", "sr", "mc4", "high"), answer("situational", level="high", base="sr"), True),
+        (MonoColumn("indoor", "pr", "mc4", "high"), answer("situational", level="high", base="sr"), False),
         (MonoColumn("outdoor", "sr", "mc4", "low"), answer(), False),
         (MonoColumn("indoor", "sr", "yes_no", "low"), answer(), False),
         (MonoColumn("indoor", "dim", "mc4", "low"), answer(), False),
@@ -64,6 +71,23 @@ def test_both_kinds_of_tables_have_the_same_columns(domain, columns):
 )  # fmt: skip
 def test_which_rows_a_column_takes(column, record, expected):
     assert column.takes(record) is expected
+
+
+def test_every_question_that_is_made_has_its_column():
+    """Those of drawn scenes of every source, answered and scored as evaluation does it."""
+    met = set()
+    for source, domain in SOURCES.items():
+        columns = TABLES[f"monosr_aux_{domain}"].columns
+        for scene in scenes(source, 3, range(40), 320, "test"):
+            for judged in observe([scene], Thresholds()):
+                rows = [] if judged.scene is None else questions_of(judged.scene, Options(), 0, judged.full)
+                for row in rows:
+                    record = predict(row, "", 1, False, "answer_only", {})
+                    taken = [c.name for c in columns if not c.parts and c.takes(record)]
+                    assert len(taken) == 1, row
+                    met |= set(taken)
+    everything = {c.name for name, table in TABLES.items() if "_aux_" in name for c in table.columns}
+    assert everything - met == {f"{domain}/overall" for domain in SOURCES.values()}
 
 
 @pytest.mark.parametrize(
